@@ -1,0 +1,59 @@
+# Wraps the portable commands; everything here can also be typed by hand (see CONTRIBUTING.md).
+#
+#   make demo   set up .venv and run `relcode demo`
+#   make test   linters, types, tests (what .ci/run calls)
+#   make bench  every program under benchmarks/
+#   make format let the formatter rewrite the sources
+#   make clean  remove what these targets made
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+FILES  := pyproject.toml constraints.txt
+SOURCES = $(wildcard src tests benchmarks scripts)
+
+# A stamp stands for "this set of packages is installed"; it ages when the requirements change.
+DEMO_READY := $(VENV)/.demo-ready
+TEST_READY := $(VENV)/.test-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help:
+	@sed -n 's/^#   make/make/p' Makefile
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "relcode needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_READY): $(FILES) | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[analysis]'
+	@touch $@
+
+# All the extras that the tests use; `compare` (PyKEEN) is for the comparison program alone.
+$(TEST_READY): $(FILES) | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[dev,rdf,analysis,explorer]'
+	@touch $@ $(DEMO_READY)
+
+demo: $(DEMO_READY)
+	$(BIN)/relcode demo
+
+lint: $(TEST_READY)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+format: $(TEST_READY)
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: $(TEST_READY)
+	@set -e; for program in $(wildcard benchmarks/bench_*.py); do echo "# $$program"; $(BIN)/python $$program; done
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What is known: names, facts, datasets, neighbours, known answers and relation paths."""

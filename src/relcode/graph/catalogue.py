@@ -1,0 +1,102 @@
+"""Which datasets there are: the bundled ones and the folders under ``$RELCODE_DATA``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from relcode.errors import DataError, UnknownName
+
+DATA_VARIABLE = "RELCODE_DATA"
+SPLITS = ("train", "valid", "test")
+ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
+BUNDLED = ("world",)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A dataset that can be loaded by its name."""
+
+    name: str
+    folder: Path
+    bundled: bool
+
+
+class UnknownDataset(UnknownName):
+    """A name that is neither a bundled dataset nor a folder under ``$RELCODE_DATA``."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        """Say which names come close and where datasets are looked for."""
+        super().__init__("dataset", name, known)
+        root = os.environ.get(DATA_VARIABLE)
+        hint = f"{DATA_VARIABLE} is {root}" if root else f"{DATA_VARIABLE} is not set"
+        self.args = (f"{self.args[0]} ({hint}; a folder or file of facts can be given too)",)
+
+
+def available() -> list[CatalogueEntry]:
+    """Return every dataset known by name: bundled first, then those under ``$RELCODE_DATA`` by name; a bundled name wins."""
+    entries = [CatalogueEntry(name, folder, True) for name in BUNDLED if (folder := _bundled_folder(name)) is not None]
+    taken = {entry.name for entry in entries}
+    root = os.environ.get(DATA_VARIABLE)
+    return entries + [entry for entry in _under(Path(root) if root else None) if entry.name not in taken]
+
+
+def find(name: str) -> CatalogueEntry | None:
+    """Return the dataset of that name, or None."""
+    return next((entry for entry in available() if entry.name == name), None)
+
+
+def resolve(where: str | Path) -> tuple[str, Path]:
+    """Return the name and the folder or file that ``where`` stands for.
+
+    A plain word is first a name of the catalogue, then a folder or file here (so a folder that happens to be called ``world`` does not hide the
+    dataset: write ``./world`` for it). A ``Path``, or text with a separator in it, is always a place.
+    """
+    text = os.fspath(where)
+    path = Path(text).expanduser()
+    is_word = isinstance(where, str) and bool(text) and not {os.sep, os.altsep or os.sep, "/"} & set(text) and text not in (".", "..")
+    if is_word and (entry := find(text)) is not None:
+        return entry.name, entry.folder
+    try:
+        exists = path.exists()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{text!r} cannot be looked at ({error})") from None
+    if exists and text:
+        return _name_of(path), path
+    if is_word and not text.lower().endswith(ENDINGS):
+        raise UnknownDataset(text, [entry.name for entry in available()])
+    raise DataError(f"{text!r}: no such folder or file; expected a dataset's name, a folder with train, valid and test, or a file of facts")
+
+
+def split_files(folder: Path, stem: str, endings: Iterable[str] = ENDINGS) -> list[Path]:
+    """Return the files of a folder that are called ``stem`` with one of the endings: at most one in a sound dataset."""
+    return [path for ending in endings if (path := folder / f"{stem}{ending}").is_file()]
+
+
+def _bundled_folder(name: str) -> Path | None:
+    """Return the folder of a dataset inside the installed package, or None where it is not there."""
+    folder = Path(str(files("relcode"))) / "data" / name
+    return folder if split_files(folder, "train") else None
+
+
+def _under(root: Path | None) -> list[CatalogueEntry]:
+    """Return the datasets in the folders directly under ``root``; what cannot be listed is left out."""
+    if root is None:
+        return []
+    try:
+        folders = sorted(path for path in root.expanduser().iterdir() if path.is_dir())
+        return [CatalogueEntry(path.name, path, False) for path in folders if split_files(path, "train")]
+    except OSError:
+        return []
+
+
+def _name_of(path: Path) -> str:
+    """Return a dataset's name: its folder's, or its file's without the ending."""
+    name = path.resolve().name or "facts"
+    for ending in sorted(ENDINGS, key=len, reverse=True):
+        if path.is_file() and name.lower().endswith(ending) and len(name) > len(ending):
+            return name[: -len(ending)]
+    return name

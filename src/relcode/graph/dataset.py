@@ -1,0 +1,214 @@
+"""A dataset: two vocabularies and three splits of facts, loaded by name, from a folder, from one file or from memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from relcode.errors import DataError, SettingError
+from relcode.graph.catalogue import ENDINGS, SPLITS, resolve, split_files
+from relcode.graph.facts import COLUMNS, read_facts, table_of, unique_facts
+from relcode.graph.lines import read_blocks
+from relcode.graph.split import split_facts
+from relcode.graph.vocab import Vocab
+
+NO_DUPLICATES: Mapping[str, int] = {split: 0 for split in SPLITS}
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """What is known, in numbers: facts (head, relation, tail) as int64 [N, 3] on the CPU, and the names behind the numbers.
+
+    Entities and relations are those of all splits, sorted by name; the facts of a split are distinct and sorted too. So a dataset does not depend
+    on the order of lines in its files. ``duplicates`` counts the repeated lines that were dropped from each split.
+    """
+
+    name: str
+    entities: Vocab
+    relations: Vocab
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+    labels: Mapping[str, str] = field(default_factory=dict)
+    source: str = "memory"
+    notes: tuple[str, ...] = ()
+    duplicates: Mapping[str, int] = field(default_factory=lambda: dict(NO_DUPLICATES))
+
+    @property
+    def num_entities(self) -> int:
+        """E, the entities of all splits."""
+        return len(self.entities)
+
+    @property
+    def num_relations(self) -> int:
+        """R, the relations as named."""
+        return len(self.relations)
+
+    @property
+    def num_directed(self) -> int:
+        """S = 2R, the relations with their inverses."""
+        return 2 * len(self.relations)
+
+    def split(self, name: str) -> Tensor:
+        """Return the facts of "train", "valid" or "test"."""
+        if name not in SPLITS:
+            raise SettingError(f"unknown split {name!r}: known are {', '.join(SPLITS)}")
+        facts: Tensor = getattr(self, name)
+        return facts
+
+    @cached_property
+    def seen_E(self) -> Tensor:
+        """Tell for each entity whether it occurs in train; bool [E]."""
+        seen_E = torch.zeros(self.num_entities, dtype=torch.bool)
+        seen_E[self.train[:, 0]] = True
+        seen_E[self.train[:, 2]] = True
+        return seen_E
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of names and facts in hex: equal for equal knowledge, wherever and in whatever order it was stored."""
+        digest = hashlib.sha256()
+        for vocab in (self.entities, self.relations):
+            digest.update(f"{len(vocab)}\n".encode() + "\n".join(vocab.names).encode() + b"\n")
+        for name in SPLITS:
+            facts = self.split(name)
+            digest.update(f"{name} {len(facts)}\n".encode() + facts.numpy().astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def label(self, entity: int) -> str:
+        """Return the readable label of an entity number, which is its name where it has no other."""
+        name = self.entities[entity]
+        return self.labels.get(name, name)
+
+
+def load_dataset(where: str | Path) -> Dataset:
+    """Load a dataset: a name (bundled, or a folder under ``$RELCODE_DATA``), a folder, or one file of facts.
+
+    A folder holds train, valid and test as .txt or .tsv, each perhaps .gz, and perhaps labels.tsv[.gz] (entity, tab, label). Only train, or one
+    file: the facts are split 90/5/5 with every entity and relation kept in train. ``notes`` says what was decided.
+    """
+    name, path = resolve(where)
+    return _load_folder(name, path) if path.is_dir() else _load_file(name, path)
+
+
+def dataset_from_facts(facts: Sequence[tuple[str, str, str]] | Mapping[str, Sequence[tuple[str, str, str]]], name: str = "facts") -> Dataset:
+    """Make a dataset from facts in memory: a list is train alone (valid and test empty), a mapping names the splits it has."""
+    splits = facts if isinstance(facts, Mapping) else {"train": facts}
+    unknown = [split for split in splits if split not in SPLITS]
+    if unknown:
+        raise SettingError(f"unknown split {unknown[0]!r}: known are {', '.join(SPLITS)}")
+    return dataset_from_tables({split: table_of(rows, f"{name}: {split}") for split, rows in splits.items()}, name=name)
+
+
+def dataset_from_tables(
+    tables: Mapping[str, pa.Table], name: str, labels: Mapping[str, str] | None = None, source: str = "memory", notes: Sequence[str] = ()
+) -> Dataset:
+    """Make a dataset from tables of names (columns head, relation, tail), one per split; an absent split is empty."""
+    encoded = {split: [_encode_column(table.column(column)) for column in COLUMNS] for split, table in tables.items()}
+    entity_names = {name for head, _, tail in encoded.values() for column in (head, tail) for name in column.names}
+    relation_names = {name for _, relation, _ in encoded.values() for name in relation.names}
+    entities, relations = Vocab(sorted(entity_names), "entity"), Vocab(sorted(relation_names), "relation")
+    splits, duplicates = {split: torch.empty((0, 3), dtype=torch.int64) for split in SPLITS}, dict(NO_DUPLICATES)
+    for split, (head, relation, tail) in encoded.items():
+        facts = torch.stack([_renumber(head, entities), _renumber(relation, relations), _renumber(tail, entities)], dim=1)
+        splits[split] = unique_facts(facts, len(entities), len(relations))
+        duplicates[split] = len(facts) - len(splits[split])
+    kept_labels = {entity: label for entity, label in (labels or {}).items() if entity in entities}
+    dropped = [f"{count} repeated fact{'s' * (count > 1)} in {split} counted once" for split, count in duplicates.items() if count]
+    dataset = Dataset(name, entities, relations, **splits, labels=kept_labels, source=source, notes=(*notes, *dropped), duplicates=duplicates)
+    unseen = sorted(set(range(len(relations))) - set(dataset.train[:, 1].unique().tolist())) if len(dataset.train) else []
+    if unseen:
+        note = f"{len(unseen)} relation{'s' * (len(unseen) > 1)} only in valid or test, kept: {relations[unseen[0]]}{', …' * (len(unseen) > 1)}"
+        dataset = replace(dataset, notes=(*dataset.notes, note))
+    return dataset
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Read a file of labels: a line each, entity TAB label; an entity has one label."""
+    labels: dict[str, str] = {}
+    for block in read_blocks(path):
+        for number, line in block.lines():
+            try:
+                fields = line.decode("utf-8").split("\t")
+            except UnicodeDecodeError:
+                raise DataError(f"{path}, line {number}: not UTF-8; save the file as UTF-8") from None
+            if len(fields) != 2 or not all(text.strip() for text in fields):
+                raise DataError(f"{path}, line {number}: {len(fields)} field(s), none may be empty; expected two: entity, tab, label")
+            if labels.setdefault(fields[0], fields[1]) != fields[1]:
+                raise DataError(f"{path}, line {number}: a second label for {fields[0]!r}")
+    return labels
+
+
+def _load_folder(name: str, folder: Path) -> Dataset:
+    """Load the splits and labels of a folder."""
+    found = {split: path for split in SPLITS if (path := _one_file(folder, split)) is not None}
+    missing = [split for split in SPLITS if split not in found]
+    if "train" in missing or len(missing) == 1:
+        endings = ", ".join(ENDINGS)
+        raise DataError(
+            f"{folder}: no file of facts for {' and '.join(missing)} (looked for {missing[0]} with {endings}); "
+            "a dataset is train, valid and test, or train alone, which is then split"
+        )
+    label_file = _one_file(folder, "labels", endings=(".tsv", ".tsv.gz"))
+    labels = read_labels(label_file) if label_file else {}
+    notes = [f"{split} from {path.name}" for split, path in found.items()] + ([f"labels from {label_file.name}"] if label_file else [])
+    dataset = dataset_from_tables({split: read_facts(path) for split, path in found.items()}, name, labels, str(folder), notes)
+    return _split_lone_train(dataset) if missing else dataset
+
+
+def _load_file(name: str, path: Path) -> Dataset:
+    """Load one file of facts, which is split."""
+    return _split_lone_train(dataset_from_tables({"train": read_facts(path)}, name, source=str(path), notes=[f"all facts from {path.name}"]))
+
+
+def _split_lone_train(dataset: Dataset) -> Dataset:
+    """Set a tenth of train aside as valid and test, and say so."""
+    try:
+        splits = split_facts(dataset.train, dataset.num_entities, dataset.num_relations)
+    except DataError as error:
+        raise DataError(f"{dataset.source}: {error}") from None
+    counts = "/".join(str(len(splits[split])) for split in SPLITS)
+    note = f"no valid and test given: split into {counts} facts by a fixed seed, every entity and relation kept in train"
+    return replace(dataset, train=splits["train"], valid=splits["valid"], test=splits["test"], notes=(*dataset.notes, note))
+
+
+def _one_file(folder: Path, stem: str, endings: Iterable[str] = ENDINGS) -> Path | None:
+    """Return the one file ``stem`` with an allowed ending, None if there is none; two are an error, as either might be meant."""
+    paths = split_files(folder, stem, endings)
+    if len(paths) > 1:
+        raise DataError(f"{folder}: both {paths[0].name} and {paths[1].name}; keep one file for {stem}")
+    return paths[0] if paths else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of names: the names that occur, and for each row the position of its name among them."""
+
+    names: list[str]
+    position_N: np.ndarray[Any, np.dtype[np.int64]]
+
+
+def _encode_column(column: pa.ChunkedArray) -> _Column:
+    """Bring a column of names, plain or dictionary-encoded in chunks, to distinct names and positions."""
+    if column.null_count:
+        raise DataError(f"{column.null_count} facts lack a name; every fact needs head, relation and tail")
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.large_utf8()).dictionary_encode()
+    array = pa.chunked_array(column.unify_dictionaries().chunks, column.type).combine_chunks()
+    # A dictionary may list names that no row uses; they would become entities nobody knows anything about.
+    used, position_N = np.unique(array.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+    return _Column(array.dictionary.take(pa.array(used)).to_pylist(), position_N.astype(np.int64).reshape(-1))
+
+
+def _renumber(column: _Column, vocab: Vocab) -> Tensor:
+    """Return the numbers that a vocabulary gives to the names of a column; int64 [N]."""
+    return vocab.indices(column.names)[torch.from_numpy(column.position_N)]

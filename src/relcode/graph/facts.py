@@ -34,23 +34,31 @@ def unique_facts(facts_N3: Tensor, num_entities: int, num_relations: int) -> Ten
     ``num_relations`` must exceed every relation number present (2R for directed facts). Where it fits into 63 bits a fact is sorted as one number,
     (h·R + r)·E + t, which is much faster than sorting rows.
     """
-    if num_entities * num_entities * num_relations > LARGEST_KEY:
+    if not len(facts_N3) or not _fits(num_entities, num_relations):
         rows_N3: Tensor = torch.unique(facts_N3, dim=0)
         return rows_N3
-    head_N, relation_N, tail_N = facts_N3.unbind(1)
-    key_N = torch.unique((head_N * num_relations + relation_N) * num_entities + tail_N)
-    edge_N = key_N // max(num_entities, 1)
-    columns = edge_N // max(num_relations, 1), edge_N % max(num_relations, 1), key_N % max(num_entities, 1)
-    return torch.stack(columns, dim=1)
+    key_N = torch.unique(_key(facts_N3, num_entities, num_relations))
+    edge_N = key_N // num_entities
+    return torch.stack([edge_N // num_relations, edge_N % num_relations, key_N % num_entities], dim=1)
 
 
-def contains(facts_N3: Tensor, wanted_B3: Tensor) -> Tensor:
+def contains(facts_N3: Tensor, wanted_B3: Tensor, num_entities: int, num_relations: int) -> Tensor:
     """Tell for each wanted fact whether it is among the facts; bool [B]."""
-    both = torch.cat([facts_N3, wanted_B3])
-    _, group = torch.unique(both, dim=0, return_inverse=True)
-    present = torch.zeros(len(both), dtype=torch.bool, device=both.device)
-    present[group[: len(facts_N3)]] = True
-    return present[group[len(facts_N3) :]]
+    if _fits(num_entities, num_relations):
+        return torch.isin(_key(wanted_B3, num_entities, num_relations), _key(facts_N3, num_entities, num_relations))
+    _, group = torch.unique(torch.cat([facts_N3, wanted_B3]), dim=0, return_inverse=True)
+    return torch.isin(group[len(facts_N3) :], group[: len(facts_N3)])
+
+
+def _fits(num_entities: int, num_relations: int) -> bool:
+    """Tell whether every fact has its own number below 2**63."""
+    return num_entities * num_entities * num_relations <= LARGEST_KEY
+
+
+def _key(facts_N3: Tensor, num_entities: int, num_relations: int) -> Tensor:
+    """Return (h·R + r)·E + t, a number of its own for each fact, in the order of (h, r, t)."""
+    head_N, relation_N, tail_N = facts_N3.unbind(1)
+    return (head_N * num_relations + relation_N) * num_entities + tail_N
 
 
 def read_facts(path: str | Path) -> pa.Table:

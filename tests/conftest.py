@@ -1,0 +1,35 @@
+"""What tests of several folders share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from family import family_dataset
+
+from relcode.graph.dataset import Dataset
+
+BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def benchmark() -> Callable[[str], Path]:
+    """Return a function from a benchmark's name to its folder; it skips the test where the data are absent."""
+    variable = os.environ.get("RELCODE_DATA")
+    root = Path(variable) if variable else BESIDE_THE_REPOSITORY
+
+    def folder_of(name: str) -> Path:
+        folder = root / name
+        if not folder.is_dir():
+            pytest.skip(f"no benchmark {name!r}: set RELCODE_DATA to the folder that holds it")
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def family() -> Dataset:
+    """Return the generated family tree, where parent/parent is exactly grandparent."""
+    return family_dataset()

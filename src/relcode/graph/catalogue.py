@@ -33,6 +33,8 @@ class UnknownDataset(UnknownName):
         super().__init__("dataset", name, known)
         root = os.environ.get(DATA_VARIABLE)
         hint = f"{DATA_VARIABLE} is {root}" if root else f"{DATA_VARIABLE} is not set"
+        if root and not os.path.isdir(os.path.expanduser(root)):
+            hint += ", which is no folder"
         self.args = (f"{self.args[0]} ({hint}; a folder or file of facts can be given too)",)
 
 
@@ -41,7 +43,7 @@ def available() -> list[CatalogueEntry]:
     entries = [CatalogueEntry(name, folder, True) for name in BUNDLED if (folder := _bundled_folder(name)) is not None]
     taken = {entry.name for entry in entries}
     root = os.environ.get(DATA_VARIABLE)
-    return entries + [entry for entry in _under(Path(root) if root else None) if entry.name not in taken]
+    return entries + [entry for entry in (_under(Path(root)) if root else []) if entry.name not in taken]
 
 
 def find(name: str) -> CatalogueEntry | None:
@@ -56,13 +58,13 @@ def resolve(where: str | Path) -> tuple[str, Path]:
     dataset: write ``./world`` for it). A ``Path``, or text with a separator in it, is always a place.
     """
     text = os.fspath(where)
-    path = Path(text).expanduser()
     is_word = isinstance(where, str) and bool(text) and not {os.sep, os.altsep or os.sep, "/"} & set(text) and text not in (".", "..")
     if is_word and (entry := find(text)) is not None:
         return entry.name, entry.folder
     try:
+        path = Path(text).expanduser()
         exists = path.exists()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, a user's home that is not there
         raise DataError(f"{text!r} cannot be looked at ({error})") from None
     if exists and text:
         return _name_of(path), path
@@ -73,24 +75,33 @@ def resolve(where: str | Path) -> tuple[str, Path]:
 
 def split_files(folder: Path, stem: str, endings: Iterable[str] = ENDINGS) -> list[Path]:
     """Return the files of a folder that are called ``stem`` with one of the endings: at most one in a sound dataset."""
-    return [path for ending in endings if (path := folder / f"{stem}{ending}").is_file()]
+    try:
+        return [path for ending in endings if (path := folder / f"{stem}{ending}").is_file()]
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be looked into ({error.strerror or error})") from None
 
 
 def _bundled_folder(name: str) -> Path | None:
     """Return the folder of a dataset inside the installed package, or None where it is not there."""
     folder = Path(str(files("relcode"))) / "data" / name
-    return folder if split_files(folder, "train") else None
+    return folder if _has_train(folder) else None
 
 
-def _under(root: Path | None) -> list[CatalogueEntry]:
-    """Return the datasets in the folders directly under ``root``; what cannot be listed is left out."""
-    if root is None:
-        return []
+def _under(root: Path) -> list[CatalogueEntry]:
+    """Return the datasets in the folders directly under ``root``, by name; what may not be looked into is left out."""
     try:
         folders = sorted(path for path in root.expanduser().iterdir() if path.is_dir())
-        return [CatalogueEntry(path.name, path, False) for path in folders if split_files(path, "train")]
-    except OSError:
+    except (OSError, RuntimeError):
         return []
+    return [CatalogueEntry(path.name, path, False) for path in folders if _has_train(path)]
+
+
+def _has_train(folder: Path) -> bool:
+    """Tell whether a folder looks like a dataset."""
+    try:
+        return bool(split_files(folder, "train"))
+    except DataError:
+        return False
 
 
 def _name_of(path: Path) -> str:

@@ -200,7 +200,7 @@ class _Column:
 def _encode_column(column: pa.ChunkedArray) -> _Column:
     """Bring a column of names, plain or dictionary-encoded in chunks, to distinct names and positions."""
     if column.null_count:
-        raise DataError(f"{column.null_count} facts lack a name; every fact needs head, relation and tail")
+        raise DataError(f"{column.null_count} of the facts lack a name; every fact needs head, relation and tail")
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.large_utf8()).dictionary_encode()
     array = pa.chunked_array(column.unify_dictionaries().chunks, column.type).combine_chunks()

@@ -30,13 +30,16 @@ class KnownAnswers:
 
     def of(self, head: int, relation: int) -> Tensor:
         """Return the known tails of one query, sorted; int64, empty where nothing is known."""
+        if not (0 <= head < self.num_entities and 0 <= relation < 2 * self.num_relations):
+            raise IndexError(f"query ({head}, {relation}) is outside {self.num_entities} entities and {2 * self.num_relations} directed relations")
         device = self.key_Q.device
         return self.pairs(torch.tensor([head], device=device), torch.tensor([relation], device=device))[1]
 
     def pairs(self, head_B: Tensor, relation_B: Tensor) -> tuple[Tensor, Tensor]:
         """Return every known answer of every query, flattened: (row_X, entity_X), where row is the query's place in the batch.
 
-        Rows do not fall and a row's entities rise. No loop over queries: one search in the sorted keys, then counting.
+        Rows do not fall and a row's entities rise. No loop over queries: one search in the sorted keys, then counting. Numbers must be in range;
+        that is not checked here, as a GPU would have to wait for the answer.
         """
         key_B = head_B * (2 * self.num_relations) + relation_B
         if len(self.key_Q) == 0:

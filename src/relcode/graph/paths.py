@@ -9,13 +9,14 @@ Directed relations are numbered 0..2R-1: r is forward, r + R its inverse.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relcode.errors import PathSyntaxError, UnknownName, suggestion
 from relcode.graph.vocab import Vocab
 
-OTHER_OPERATORS = "*+?|!()"
+OTHER_OPERATORS = re.compile(r"[*+?|!()]")  # of SPARQL, which a product of matrices cannot follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def format_path(ids: Sequence[int], relations: Vocab) -> str:
             return plain
     except (PathSyntaxError, UnknownName):
         pass
-    steps = [_written(number, relations, brackets=_needs_brackets(relations[number % len(relations)], relations)) for number in ids]
+    steps = [_written(number, relations, brackets=_needs_brackets(relations[number % len(relations)])) for number in ids]
     mixed = "/".join(steps)
     if parse_path(mixed, relations) == tuple(ids):
         return mixed
@@ -142,14 +143,14 @@ def _look_up(step: _Step, text: str, relations: Vocab) -> int:
         return relations.index(step.name) + shift
     if step.bracketed and step.raw in relations:  # some knowledge bases store names with the brackets on
         return relations.index(step.raw) + shift
-    operator = next((mark for mark in OTHER_OPERATORS if mark in step.name), None)
-    if operator is not None and not step.bracketed and step.name.strip(OTHER_OPERATORS) in relations:
-        column = step.column + step.name.index(operator)
-        raise PathSyntaxError(f"path {text!r}, column {column}: {operator} is not understood; a path is steps r or ^r with / between them")
+    operator = OTHER_OPERATORS.search(step.name)
+    if operator and not step.bracketed and any(part.strip() in relations for part in OTHER_OPERATORS.split(step.name)):
+        where = f"path {text!r}, column {step.column + operator.start()}"
+        raise PathSyntaxError(f"{where}: {operator.group()} is not understood; a path is steps r or ^r with / between them")
     raise UnknownName("relation", step.name, relations.close_names(step.name))
 
 
-def _needs_brackets(name: str, relations: Vocab) -> bool:
+def _needs_brackets(name: str) -> bool:
     """Tell whether a name cannot stand bare as a step between others."""
     return "/" in name or name[:1] in ("<", "^") or name != name.strip() or not name
 

@@ -25,7 +25,7 @@ def split_facts(facts_N3: Tensor, num_entities: int, num_relations: int, seed: i
     aside = _spare_facts(facts, order, 2 * quota, num_entities, num_relations)
     if len(aside) < 2:
         raise DataError(
-            f"{len(facts)} facts cannot be split into train, valid and test: nearly every fact is the only one of some entity or relation; "
+            f"too few facts ({len(facts)}) can be spared for valid and test: nearly every one is the only fact of some entity or relation; "
             "give train, valid and test as three files"
         )
     half = len(aside) // 2

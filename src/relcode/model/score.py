@@ -20,16 +20,17 @@ EVERY = slice(None)
 def relation_queries(vector_BD: Tensor, matrix_SDD: Tensor, relation_B: Tensor) -> Tensor:
     """Return q_b = x_b M_{r_b} for each row, by one product for each relation that occurs.
 
-    The rows are sorted by relation first, so that no d×d matrix is copied for a row. Relations on the CPU spare a CUDA device a synchronisation,
-    since the sizes of the products are needed here.
+    Rows are brought into the order of their relations where they are not, so that no d×d matrix is copied for a row. With relations on the CPU and in
+    order nothing waits for the device, since the sizes of the products are needed here.
     """
-    if not len(relation_B):
-        return vector_BD.new_empty(vector_BD.shape)
-    sorted_B, order_B = relation_B.cpu().sort(stable=True)
-    relation_T, size_T = torch.unique_consecutive(sorted_B, return_counts=True)
-    groups = vector_BD[order_B.to(vector_BD.device)].split(size_T.tolist())
-    query_BD = torch.cat([group @ matrix_SDD[relation] for group, relation in zip(groups, relation_T.tolist(), strict=True)])
-    return query_BD[order_B.argsort().to(vector_BD.device)]
+    relation_B = relation_B.cpu()
+    if not bool((relation_B.diff() >= 0).all()):
+        order_B = relation_B.argsort(stable=True)
+        query_BD = relation_queries(vector_BD[order_B.to(vector_BD.device)], matrix_SDD, relation_B[order_B])
+        return query_BD[order_B.argsort().to(vector_BD.device)]
+    relation_T, size_T = torch.unique_consecutive(relation_B, return_counts=True)
+    groups = zip(vector_BD.split(size_T.tolist()), relation_T.tolist(), strict=True)
+    return torch.cat([vector_BD[:0], *(group_WD @ matrix_SDD[relation] for group_WD, relation in groups)])
 
 
 def path_query(vector_BD: Tensor, matrix_SDD: Tensor, path: Sequence[int]) -> Tensor:
@@ -81,6 +82,11 @@ class Scorer:
     def device(self) -> torch.device:
         """Return where the vectors lie."""
         return self.head_ED.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Return the type of the numbers, float32 but in tests."""
+        return self.head_ED.dtype
 
     def to(self, device: torch.device | str) -> Scorer:
         """Return this scorer on a device."""

@@ -1,0 +1,254 @@
+"""Settings: frozen records, each option explained where it is defined, checked when it is made, saved with every run.
+
+Nothing in the mathematics reads a setting by name: a stage takes the record it needs and passes plain numbers on.
+Three things are called λ in the literature. Here they are ``*_decay`` (fall of a rate), ``path_mean`` (Poisson mean of extra steps)
+and the strength of a penalty.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from relcode.errors import SettingError, suggestion
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What a value must satisfy, and how to say so."""
+
+    allowed: str
+    holds: Callable[[Any], bool]
+
+
+_POSITIVE_INT = _Rule("a whole number of at least 1", lambda value: value >= 1)
+_COUNT = _Rule("a whole number of at least 0", lambda value: value >= 0)
+_POSITIVE = _Rule("a finite number above 0", lambda value: math.isfinite(value) and value > 0)
+_LIMIT = _Rule("a number above 0 (inf for no limit)", lambda value: value > 0)
+_WEIGHT = _Rule("a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
+_ANY = _Rule("", lambda value: True)
+
+
+def option(default: T, text: str, rule: _Rule = _ANY) -> T:
+    """Define one option: its default, what it means, and which values it may have."""
+    return typing.cast(T, field(default=default, metadata={"help": text, "rule": rule}))
+
+
+class _Checked:
+    """Checks every field against its type and rule when the record is made."""
+
+    def __post_init__(self) -> None:
+        """Refuse a value of the wrong type or out of its range, in one line."""
+        hints = typing.get_type_hints(type(self))
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]
+            kind, value = hints[item.name], getattr(self, item.name)
+            if dataclasses.is_dataclass(kind):
+                continue
+            rule: _Rule = item.metadata.get("rule", _ANY)
+            if not _has_type(value, kind) or (value is not None and not rule.holds(value)):
+                raise SettingError(f"{item.name} cannot be {value!r}: it must be {rule.allowed or describe_type(kind)}")
+
+
+def _has_type(value: object, kind: Any) -> bool:
+    """Say whether ``value`` fits the annotated type; an int is a good float, a bool is no number."""
+    options = typing.get_args(kind)
+    if typing.get_origin(kind) is Literal:
+        return value in options
+    if options:  # a union such as int | None
+        return any(_has_type(value, part) for part in options)
+    if kind is type(None):
+        return value is None
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
+
+
+def describe_type(kind: Any) -> str:
+    """Say in words which values an annotated type allows."""
+    options = typing.get_args(kind)
+    if typing.get_origin(kind) is Literal:
+        return "one of " + ", ".join(str(value) for value in options)
+    if options:
+        return " or ".join(describe_type(part) for part in options)
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "none"}[kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(_Checked):
+    """What is believed: sizes and form of the parameters (the paper's sections 2 to 4)."""
+
+    dim: int = option(256, "d, the size of entity vectors; a relation is a d×d matrix", _POSITIVE_INT)
+    autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
+    code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
+    normalise: bool = option(True, "use every matrix at Frobenius norm √d")
+    initial: Literal["identity", "gaussian"] = option("identity", "matrices start at (I+G)/2 (identity) or at G (gaussian), G ~ N(0, 1/d)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingSettings(_Checked):
+    """What is looked at next: facts or walks, in tiles of one relation, and noise."""
+
+    edges: int = option(4096, "path steps in one training step", _POSITIVE_INT)
+    tile: int = option(32, "rows of one relation that are multiplied together", _POSITIVE_INT)
+    path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", _WEIGHT)
+    max_path: int = option(6, "no walk is longer than this", _POSITIVE_INT)
+    head_power: float = option(1.0, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
+    noises: int = option(3, "k, the noises a path is weighed against", _POSITIVE_INT)
+    noise_draws: int = option(32, "noise entities drawn for a tile and shared by its rows, together weighing as much as k", _POSITIVE_INT)
+    noise: Literal["uniform", "unigram"] = option("uniform", "noise entities are drawn uniformly, or by how often they are a tail (unigram)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSettings(_Checked):
+    """How belief changes: the counted-step SGD, rate(τ) = rate/(1 + rate·decay·τ), τ a counter per row."""
+
+    vector_rate: float = option(2.0**-6, "first rate of entity vectors", _POSITIVE)
+    vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
+    matrix_rate: float = option(2.0**-6, "η1, first rate of matrices for the KB objective", _POSITIVE)
+    matrix_decay: float = option(2.0**-14, "fall of the matrices' rate", _WEIGHT)
+    vector_limit: float = option(64.0, "at most this many summed updates of one vector in a step count in full", _LIMIT)
+    matrix_limit: float = option(128.0, "at most this many summed updates of one matrix in a step count in full", _LIMIT)
+    factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", _LIMIT)
+    saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", _LIMIT)
+    orthogonal_rate: float = option(2.0**-4, "strength of one pull of a matrix towards an orthogonal one (0: no regulariser)", _WEIGHT)
+    orthogonal_every: float = option(256.0, "matrix updates for each such pull", _POSITIVE)
+    path_matrices: Literal["one", "all"] = option("one", "a path updates one of its matrices, drawn at random (the program), or all of them (the paper)")
+    anneal: bool = option(True, "let all rates fall linearly to zero over the run's epochs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoderSettings(_Checked):
+    """The joint autoencoder's own training (the paper's section 4 and the released program)."""
+
+    rate: float = option(0.25, "first rate of encoder and decoder", _POSITIVE)
+    decay: float = option(2.0**-14, "fall of that rate, also their weight decay", _WEIGHT)
+    matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)
+    matrix_decay: float = option(2.0**-26, "fall of that rate", _WEIGHT)
+    every: float = option(1024.0, "matrix updates for each autoencoder update", _POSITIVE)
+    noises: int = option(3, "noise relations for each relation", _POSITIVE_INT)
+    smooth_relu: bool = option(True, "train with the program's smoothed ReLU (codes are always read with the plain one)")
+    scale: float = option(1.0, "factor on the similarity's 1/√(d·c)", _POSITIVE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(_Checked):
+    """When to look, when to stop, and where to work."""
+
+    epochs: int = option(200, "passes over the directed facts (as many path steps)", _POSITIVE_INT)
+    minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
+    validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
+    validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)
+    patience: int = option(3, "stop after this many validations in which neither MR nor MRR improved (0: never)", _COUNT)
+    seed: int = option(0, "seed of every random choice", _COUNT)
+    device: Literal["auto", "cpu", "cuda"] = option("auto", "where to train; auto takes CUDA where there is one")
+    deterministic: bool = option(True, "use deterministic algorithms (on CUDA only when asked with --deterministic)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(_Checked):
+    """All that is needed to run a training again, beside the data."""
+
+    recipe: str = option("joint", "the recipe these settings began with")
+    model: ModelSettings = field(default_factory=ModelSettings)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    updates: UpdateSettings = field(default_factory=UpdateSettings)
+    coder: CoderSettings = field(default_factory=CoderSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def to_json(self) -> str:
+        """Return the settings as readable, complete JSON."""
+        return json.dumps(_plain(dataclasses.asdict(self)), indent=2) + "\n"
+
+    def with_values(self, values: Mapping[str, Any]) -> Settings:
+        """Return a copy in which each dotted key (``model.dim``) has the value given; text is read as the option's type."""
+        settings = self
+        for key, value in values.items():
+            settings = _with_value(settings, key, value)
+        return settings
+
+
+def _plain(value: Any) -> Any:
+    """Write infinity as a word, which JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def settings_from_json(text: str) -> Settings:
+    """Read what :meth:`Settings.to_json` wrote; an unknown or ill-typed option is a :class:`SettingError`."""
+    try:
+        tree = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SettingError(f"the settings are not JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise SettingError(f"the settings must be a JSON object, not {type(tree).__name__}")
+    values: dict[str, Any] = {}
+    for section, content in tree.items():
+        if isinstance(content, dict):
+            values |= {f"{section}.{key}": value for key, value in content.items()}
+        else:
+            values[section] = content
+    return Settings().with_values(values)
+
+
+def options() -> dict[str, tuple[Any, str]]:
+    """Return every dotted option with its type and its explanation."""
+    found: dict[str, tuple[Any, str]] = {}
+    for section, kind in typing.get_type_hints(Settings).items():
+        if dataclasses.is_dataclass(kind):
+            hints = typing.get_type_hints(kind)
+            found |= {f"{section}.{item.name}": (hints[item.name], item.metadata["help"]) for item in dataclasses.fields(kind)}
+        else:
+            found[section] = (kind, "the recipe these settings began with")
+    return found
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """Read ``KEY=VALUE`` texts, as the command line's ``--set`` takes them."""
+    values: dict[str, str] = {}
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SettingError(f"--set takes KEY=VALUE, for example model.dim=64; given was {text!r}")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def _with_value(settings: Settings, key: str, value: Any) -> Settings:
+    """Return ``settings`` with one dotted option changed."""
+    known = options()
+    if key not in known:
+        raise SettingError(f"unknown setting {key!r}{suggestion(key, known) or ': see relcode settings'}")
+    kind, _ = known[key]
+    parsed = _parse(key, value, kind)
+    section, _, name = key.partition(".")
+    if not name:
+        return dataclasses.replace(settings, **{section: parsed})
+    try:
+        return dataclasses.replace(settings, **{section: dataclasses.replace(getattr(settings, section), **{name: parsed})})
+    except SettingError as error:
+        raise SettingError(f"{section}.{error}") from None
+
+
+def _parse(key: str, value: Any, kind: Any) -> Any:
+    """Read text as the annotated type; values that are no text are only checked."""
+    if not isinstance(value, str):
+        return value
+    kinds = typing.get_args(kind) if typing.get_origin(kind) is not Literal else ()
+    plain = next((part for part in kinds if part is not type(None)), kind)
+    lowered = value.lower()
+    if type(None) in kinds and lowered in ("none", "null", ""):
+        return None
+    try:
+        if plain is bool:
+            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[lowered]
+        return plain(value) if plain in (int, float) else value
+    except (KeyError, ValueError):
+        raise SettingError(f"{key} cannot be {value!r}: it must be {describe_type(kind)}") from None

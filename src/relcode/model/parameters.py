@@ -1,0 +1,119 @@
+"""The parameters and their counters, how they start, and the form in which they are in force.
+
+Stored ("raw") values only gather rate · gradient. What is in force is
+
+    vector    raw / (1 + rate·decay·τ)      one division is both the falling rate and the weight decay, so no dense decay pass is needed
+    matrix    raw · √d / ‖raw‖              with ``normalise``; no gradient goes through the norm, and what is stored is never rescaled
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from relcode.config import CoderSettings, ModelSettings, Settings, UpdateSettings
+from relcode.model.score import Scorer
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """All that is learnt. The tensors are changed in place; the record only names them."""
+
+    head_ED: Tensor
+    tail_ED: Tensor
+    matrix_SDD: Tensor
+    head_count_E: Tensor  # τ of head vectors; counters are float64, since limits and annealing make an update count for less than 1
+    tail_count_E: Tensor
+    matrix_count_S: Tensor
+    encoder_CQ: Tensor | None = None  # A
+    decoder_CQ: Tensor | None = None  # Bᵀ
+    coder_count: Tensor | None = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by name, as they are saved."""
+        return {item.name: value for item in fields(self) if (value := getattr(self, item.name)) is not None}
+
+    @property
+    def dim(self) -> int:
+        """Return d."""
+        return self.head_ED.shape[1]
+
+
+def initial_parameters(
+    num_entities: int, num_directed: int, settings: ModelSettings, generator: torch.Generator, device: torch.device | str = "cpu"
+) -> Parameters:
+    """Draw the first values: vectors N(0, 1/d) with u = v, matrices (I + G)/2 with G ~ N(0, 1/d), A ~ N(0, 1/d) and B = Aᵀ.
+
+    Drawn on the CPU, so that a seed means the same on every device.
+    """
+    d, c = settings.dim, settings.code_dim
+    std = 1 / math.sqrt(d)
+
+    def gaussian(*shape: int) -> Tensor:
+        return (torch.randn(*shape, generator=generator) * std).to(device)
+
+    vector_ED = gaussian(num_entities, d)
+    matrix_SDD = gaussian(num_directed, d, d)
+    if settings.initial == "identity":
+        matrix_SDD.add_(torch.eye(d, device=device)).div_(2)
+    encoder_CQ = gaussian(c, d * d) if settings.autoencoder else None
+
+    def counter(*shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=device)
+
+    return Parameters(
+        head_ED=vector_ED,
+        tail_ED=vector_ED.clone(),
+        matrix_SDD=matrix_SDD,
+        head_count_E=counter(num_entities),
+        tail_count_E=counter(num_entities),
+        matrix_count_S=counter(num_directed),
+        encoder_CQ=encoder_CQ,
+        decoder_CQ=None if encoder_CQ is None else encoder_CQ.clone(),
+        coder_count=None if encoder_CQ is None else counter(),
+    )
+
+
+def shrink(count: Tensor, rate: float, decay: float) -> Tensor:
+    """Return 1/(1 + rate·decay·τ), by which raw vectors are multiplied to be in force."""
+    return (1 / (1 + rate * decay * count)).float()
+
+
+def matrix_scale(matrix_SDD: Tensor, normalise: bool) -> Tensor:
+    """Return √d/‖M‖ for each matrix, by which it is multiplied to be in force (1 without normalisation)."""
+    if not normalise:
+        return matrix_SDD.new_ones(len(matrix_SDD))
+    return math.sqrt(matrix_SDD.shape[-1]) / matrix_SDD.flatten(1).norm(dim=1).clamp_min(1e-30)
+
+
+def matrices_in_force(matrix_SDD: Tensor, normalise: bool) -> Tensor:
+    """Return the matrices as they are used."""
+    return matrix_SDD * matrix_scale(matrix_SDD, normalise)[:, None, None]
+
+
+def vectors_in_force(raw_ED: Tensor, count_E: Tensor, settings: UpdateSettings) -> Tensor:
+    """Return the entity vectors as they are used."""
+    return raw_ED * shrink(count_E, settings.vector_rate, settings.vector_decay)[:, None]
+
+
+def coder_in_force(parameters: Parameters, settings: CoderSettings) -> tuple[Tensor, Tensor]:
+    """Return A and Bᵀ as they are used."""
+    assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
+    factor = shrink(parameters.coder_count, settings.rate, settings.decay)
+    return parameters.encoder_CQ * factor, parameters.decoder_CQ * factor
+
+
+def scorer_of(parameters: Parameters, settings: Settings, seen_E: Tensor) -> Scorer:
+    """Return what scores: unit head vectors (as the released program scores), decayed tail vectors, matrices in force; zero for entities never trained."""
+    head_ED = torch.nn.functional.normalize(parameters.head_ED, dim=1)
+    tail_ED = vectors_in_force(parameters.tail_ED, parameters.tail_count_E, settings.updates)
+    seen_E = seen_E.to(head_ED.device)
+    return Scorer(
+        head_ED=head_ED * seen_E[:, None],
+        tail_ED=tail_ED * seen_E[:, None],
+        matrix_SDD=matrices_in_force(parameters.matrix_SDD, settings.model.normalise),
+        seen_E=seen_E,
+    )

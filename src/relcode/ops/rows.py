@@ -1,0 +1,32 @@
+"""Small operations on rows: counting, limiting, drawing. None of them waits for the device."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def row_counts(index: Tensor, weight: Tensor, rows: int) -> Tensor:
+    """Return the sum of the weights given to each of ``rows`` rows: count[i] = Σ_{index = i} weight."""
+    return torch.zeros(rows, device=weight.device, dtype=weight.dtype).index_add_(0, index.flatten(), weight.flatten())
+
+
+def limit_norm(x: Tensor, limit: float) -> Tensor:
+    """Scale rows that are longer than ``limit`` down to it."""
+    if math.isinf(limit):
+        return x
+    return x * (limit / x.norm(dim=-1, keepdim=True).clamp_min(1e-30)).clamp_max(1)
+
+
+def cumulative(weight_X: Tensor) -> Tensor:
+    """Return the running share of the total weight, in float64, as :func:`draw_rows` wants it."""
+    sum_X = weight_X.double().cumsum(0)
+    return sum_X / sum_X[-1]
+
+
+def draw_rows(cumulative_X: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Draw row numbers in proportion to the weights behind ``cumulative_X``, with replacement (a row of weight 0 is never drawn)."""
+    draw = torch.rand(shape, generator=generator, device=cumulative_X.device, dtype=torch.float64)
+    return torch.searchsorted(cumulative_X, draw, right=True).clamp_max(len(cumulative_X) - 1)

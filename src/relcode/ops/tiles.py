@@ -1,0 +1,115 @@
+"""Products of rows with the matrix of their relation, rows being laid out in tiles of one relation.
+
+A tile is W rows that share a relation, so that the step of a whole batch is a few large matrix products. The layout is
+
+    x_TWD         T tiles of W rows of size D, tile t belonging to relation_T[t]
+    matrix_SDD    one matrix for each directed relation
+
+    product       y = x M_r          back    g M_rᵀ          outer   M_r += rate · Σ_w x_wᵀ g_w
+
+:class:`PlainTiles` is the truth. :class:`CpuTiles` multiplies with the matrices where they lie (no copy of a D×D matrix is ever made) and takes neighbouring
+tiles of a relation together. :class:`CudaTiles` gathers the matrices once for single batched products, with shapes that do not depend on the data.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class PlainTiles:
+    """The plain version: equations as written."""
+
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+        """Look at the matrices of the tiles' relations."""
+        self.matrix_SDD = matrix_SDD
+        self.relation_T = relation_T
+
+    def norm(self) -> Tensor:
+        """Return ‖M_r‖ (Frobenius) for each tile."""
+        return torch.stack([matrix_DD.norm() for matrix_DD in self.matrix_SDD[self.relation_T]])
+
+    def product(self, x_TWD: Tensor) -> Tensor:
+        """Return y[t, w] = x[t, w] M_r."""
+        return torch.einsum("twd,tde->twe", x_TWD, self.matrix_SDD[self.relation_T])
+
+    def back(self, g_TWD: Tensor) -> Tensor:
+        """Return g M_rᵀ, the gradient of the product towards x."""
+        return torch.einsum("twe,tde->twd", g_TWD, self.matrix_SDD[self.relation_T])
+
+    def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
+        """Add rate_r · Σ_w x_wᵀ g_w of every tile to its relation's matrix, in place: the gradient of the product towards M."""
+        for t, relation in enumerate(self.relation_T.tolist()):
+            self.matrix_SDD[relation] += rate_S[relation] * torch.einsum("wd,we->de", x_TWD[t], g_TWD[t])
+
+
+class CpuTiles(PlainTiles):
+    """One product for each run of neighbouring tiles of a relation, with the matrix where it lies."""
+
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+        """Find the runs."""
+        super().__init__(matrix_SDD, relation_T)
+        relation_X, length_X = torch.unique_consecutive(relation_T, return_counts=True)
+        self.relations: list[int] = relation_X.tolist()
+        self.lengths: list[int] = length_X.tolist()
+
+    def norm(self) -> Tensor:
+        """Return ‖M_r‖ for each tile."""
+        norm_X = torch.stack([self.matrix_SDD[relation].norm() for relation in self.relations])
+        return norm_X.repeat_interleave(torch.tensor(self.lengths))
+
+    def product(self, x_TWD: Tensor) -> Tensor:
+        """Return x M_r."""
+        y_TWD = torch.empty_like(x_TWD)
+        for relation, x_XD, y_XD in zip(self.relations, self._runs(x_TWD), self._runs(y_TWD), strict=True):
+            torch.mm(x_XD, self.matrix_SDD[relation], out=y_XD)
+        return y_TWD
+
+    def back(self, g_TWD: Tensor) -> Tensor:
+        """Return g M_rᵀ."""
+        x_TWD = torch.empty_like(g_TWD)
+        for relation, g_XD, x_XD in zip(self.relations, self._runs(g_TWD), self._runs(x_TWD), strict=True):
+            torch.mm(g_XD, self.matrix_SDD[relation].T, out=x_XD)
+        return x_TWD
+
+    def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
+        """Add rate_r · Σ_w x_wᵀ g_w."""
+        rates = rate_S[self.relations].tolist()
+        for relation, rate, x_XD, g_XD in zip(self.relations, rates, self._runs(x_TWD), self._runs(g_TWD), strict=True):
+            self.matrix_SDD[relation].addmm_(x_XD.T, g_XD, alpha=rate)
+
+    def _runs(self, x_TWD: Tensor) -> tuple[Tensor, ...]:
+        """Return the rows of each run as one matrix."""
+        width = x_TWD.shape[1]
+        return x_TWD.flatten(0, 1).split([length * width for length in self.lengths])
+
+
+class CudaTiles(PlainTiles):
+    """Batched products with the matrices gathered once."""
+
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+        """Gather the matrices."""
+        super().__init__(matrix_SDD, relation_T)
+        self.matrix_TDD = matrix_SDD[relation_T]
+
+    def norm(self) -> Tensor:
+        """Return ‖M_r‖ for each tile."""
+        return self.matrix_TDD.flatten(1).norm(dim=1)
+
+    def product(self, x_TWD: Tensor) -> Tensor:
+        """Return x M_r."""
+        return torch.bmm(x_TWD, self.matrix_TDD)
+
+    def back(self, g_TWD: Tensor) -> Tensor:
+        """Return g M_rᵀ."""
+        return torch.bmm(g_TWD, self.matrix_TDD.transpose(1, 2))
+
+    def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
+        """Add rate_r · Σ_w x_wᵀ g_w."""
+        rate_T11 = rate_S[self.relation_T][:, None, None]
+        self.matrix_SDD.index_add_(0, self.relation_T, torch.bmm(x_TWD.transpose(1, 2), g_TWD * rate_T11))
+
+
+def tiles_of(matrix_SDD: Tensor, relation_T: Tensor) -> PlainTiles:
+    """Return the version that is fast where the matrices are."""
+    return CudaTiles(matrix_SDD, relation_T) if matrix_SDD.is_cuda else CpuTiles(matrix_SDD, relation_T)

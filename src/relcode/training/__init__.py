@@ -1,0 +1,1 @@
+"""How belief changes: the state of training, one step, and going n steps further. Knows nothing of evaluation or files."""

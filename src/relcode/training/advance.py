@@ -1,0 +1,137 @@
+"""Going n steps further: the only training loop. It decides nothing; who calls it decides when to look, save and stop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from relcode.config import SamplingSettings, Settings
+from relcode.errors import NotFinite
+from relcode.graph.adjacency import Adjacency
+from relcode.graph.dataset import Dataset
+from relcode.graph.facts import directed
+from relcode.model.parameters import Parameters, initial_parameters
+from relcode.sampling.batches import copy_batch_
+from relcode.sampling.facts import FactStream
+from relcode.sampling.noise import NoiseSource
+from relcode.sampling.walks import WalkStream
+from relcode.training.capture import capture
+from relcode.training.state import StepStats, TrainState
+from relcode.training.step import Stream, take_step
+
+
+class Stepper:
+    """Takes steps on one state's parameters, in place; on CUDA the step is recorded once and replayed."""
+
+    def __init__(self, state: TrainState, stream: Stream, noise: NoiseSource, settings: Settings, device: torch.device) -> None:
+        """Make ready; nothing moves yet."""
+        self.parameters, self.generator = state.parameters, state.generator
+        self.stream, self.noise, self.settings = stream, noise, settings
+        self.totals = torch.zeros(3, dtype=torch.float64, device=device)  # loss, edges, autoencoder loss
+        self.anneal = torch.ones((), device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if device.type == "cuda":
+            self.batch = self.stream.batch(state.step, self.generator)
+            self.graph = capture(self._move, [*self.parameters.tensors().values(), self.totals], self.generator)
+
+    def take(self, step: int, anneal: float) -> None:
+        """Take one step with every rate scaled by ``anneal``."""
+        self.anneal.fill_(anneal)
+        batch = self.stream.batch(step, self.generator)
+        if self.graph is None:
+            self.batch = batch
+            self._move()
+        else:
+            copy_batch_(self.batch, batch)
+            self.graph.replay()
+
+    def read_totals(self) -> tuple[float, float, float]:
+        """Return the sums of loss, edges and autoencoder loss since they were last read."""
+        loss, edges, coder_loss = self.totals.tolist()
+        self.totals.zero_()
+        return loss, edges, coder_loss
+
+    def _move(self) -> None:
+        result = take_step(self.parameters, self.batch, self.noise, self.settings, self.anneal, self.generator)
+        self.totals += torch.stack([result.loss, result.edges, result.coder_loss])
+
+
+@dataclass
+class Trainer:
+    """What training needs beside its state: where batches and noise come from, and the settings."""
+
+    stream: Stream
+    noise: NoiseSource
+    settings: Settings
+    device: torch.device
+    _stepper: Stepper | None = None
+
+    def stepper(self, state: TrainState) -> Stepper:
+        """Return the stepper of this state, made on first use."""
+        if self._stepper is None or self._stepper.parameters is not state.parameters:
+            self._stepper = Stepper(state, self.stream, self.noise, self.settings, self.device)
+        return self._stepper
+
+
+def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> Trainer:
+    """Prepare the stream of facts (or of walks, where paths or heads' weights ask for them) and the noise."""
+    directed_N3 = directed(dataset.train, dataset.num_relations)
+    noise = NoiseSource(directed_N3, settings.sampling.noise, device)
+    return Trainer(_make_stream(dataset, directed_N3, settings.sampling, settings.training.seed, device), noise, settings, device)
+
+
+def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettings, seed: int, device: torch.device) -> Stream:
+    """Return a stream of walks where paths or heads' weights ask for one, else of facts."""
+    if sampling.path_mean == 0 and sampling.head_power == 1:
+        return FactStream(directed_N3, dataset.num_directed, edges=sampling.edges, tile=sampling.tile, seed=seed, device=device)
+    return WalkStream(
+        Adjacency.build(dataset.train, dataset.num_entities, dataset.num_relations),
+        dataset.num_directed,
+        edges=sampling.edges,
+        tile=sampling.tile,
+        mean=sampling.path_mean,
+        longest=sampling.max_path,
+        power=sampling.head_power,
+        device=device,
+    )
+
+
+def initial_state(dataset: Dataset, settings: Settings, device: torch.device) -> TrainState:
+    """Return the state before the first step: parameters drawn from the seed, and a random stream for the steps."""
+    seed = settings.training.seed
+    parameters = initial_parameters(dataset.num_entities, dataset.num_directed, settings.model, torch.Generator().manual_seed(seed), device)
+    return TrainState(parameters, 0, torch.Generator(device).manual_seed(seed + 1))
+
+
+def anneal_factor(progress: float, anneal: bool) -> float:
+    """Return the factor on every rate after a share ``progress`` of the run: 1 − progress, or 1 where rates are not annealed."""
+    return max(0.0, 1 - progress) if anneal else 1.0
+
+
+def advance(state: TrainState, steps: int, trainer: Trainer, total_steps: int, least_progress: float = 0.0) -> tuple[TrainState, StepStats]:
+    """Take ``state`` the given number of steps further; statistics are gathered on the device and read once, at the end.
+
+    Rates are annealed over ``total_steps``; where time is the limit, ``least_progress`` says how much of it is gone.
+    """
+    settings = trainer.settings
+    stepper = trainer.stepper(state)
+    for step in range(state.step, state.step + steps):
+        stepper.take(step, anneal_factor(max(step / total_steps, least_progress), settings.updates.anneal))
+    loss, edges, coder_loss = stepper.read_totals()
+    coder = coder_loss / steps if settings.model.autoencoder else None
+    finite = math.isfinite(loss + coder_loss) and parameters_finite(state.parameters)
+    return replace(state, step=state.step + steps), StepStats(steps, edges, loss / max(edges, 1), coder, finite)
+
+
+def parameters_finite(parameters: Parameters) -> bool:
+    """Say whether every parameter is finite (a sum is finite only if all its terms are, barring overflow, which is as bad)."""
+    return all(bool(torch.isfinite(value.sum())) for value in parameters.tensors().values())
+
+
+def check_finite(stats: StepStats, step: int) -> None:
+    """Raise :class:`NotFinite` where training has diverged."""
+    if not stats.finite:
+        raise NotFinite(f"training diverged before step {step}: a loss or parameter is not finite; try a smaller sampling.edges or updates.vector_rate")

@@ -29,7 +29,8 @@ COUNTRIES_OF_REGION: dict[str, str] = {
 }
 
 # Larger region -> regions it contains, as a tree: Caribbean is in North America (003), which is in the Americas (019).
-# The groupings Sub-Saharan Africa (202) and Latin America (419) are left out, so that every region has one parent.
+# Left out, so that every region has one parent: the groupings Sub-Saharan Africa (202) and Latin America (419), and the Americas as
+# direct parent of 013, 021 and 029, which CLDR states as well.
 REGIONS_OF_REGION: dict[str, str] = {
     "002": "015 011 017 014 018",
     "003": "021 013 029",

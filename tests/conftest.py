@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 from family import family_dataset
+from hypothesis import settings
 
 from relcode.graph.dataset import Dataset
+
+# No deadline: how long an example takes says how busy the machine is. Derandomised: a test that passed once passes again.
+settings.register_profile("relcode", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=3000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "relcode"))
 
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

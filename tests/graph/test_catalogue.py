@@ -43,6 +43,10 @@ def test_bundled_ones_come_first_and_win(shelf: Path, tmp_path: Path, monkeypatc
     assert resolve("toys") == ("toys", tmp_path / "data" / "toys")
 
 
+def test_world_is_bundled() -> None:
+    assert names(bundled=True) == ["world"]
+
+
 @pytest.mark.parametrize("value", [None, "", "no/such/folder", "~nobody-of-that-name/x"])
 def test_without_a_sound_variable_only_bundled_ones_are_there(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if value is None:

@@ -5,7 +5,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from relcode.errors import DataError
@@ -37,14 +37,13 @@ def test_lines_by_hand(data: bytes, lines: list[tuple[int, bytes]]) -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=6).filter(lambda line: not set(line) & set(b"\0\n\r")), max_size=12), st.integers(1, 40))
 def test_the_size_of_blocks_does_not_show(lines: list[bytes], block_bytes: int) -> None:
+    assume(lines[:1] != [b"\xef\xbb\xbf"])  # a mark alone leaves a blank line
     try:
         got = lines_of(b"\n".join(lines) + b"\n\n", block_bytes)
     except DataError as error:
         assert lines[0].startswith((b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")), error
-        return
-    lines[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]]
-    if lines[:1] != [b""]:
-        assert got == list(enumerate(lines, start=1))
+    else:
+        assert got == list(enumerate([line if i else line.removeprefix(b"\xef\xbb\xbf") for i, line in enumerate(lines)], start=1))
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 4, 100])

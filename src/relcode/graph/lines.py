@@ -63,7 +63,7 @@ def split_blocks(stream: BinaryIO, source: str, most_bytes: int = MOST_BYTES, bl
         cut = data.rfind(b"\n") + 1 if chunk else len(data)
         data, rest = data[:cut], data[cut:]
         if len(rest) > LONGEST_LINE:
-            raise DataError(f"{source}, line {line + data.count(10)}: longer than {LONGEST_LINE:,} bytes; is this a file of lines?")
+            raise DataError(f"{source}, line {line + data.count(10)}: longer than {LONGEST_LINE:,} bytes; is this a file of text?")
         if line == 1:
             data = data.removeprefix(BYTE_ORDER_MARK)
         if data:
@@ -72,7 +72,7 @@ def split_blocks(stream: BinaryIO, source: str, most_bytes: int = MOST_BYTES, bl
             # Blank lines are forgiven only at the end of the file, so they are held back until something follows.
             kept = text.rstrip(b"\n")
             if kept and blank_line:
-                raise DataError(f"{source}, line {blank_line}: blank, but more facts follow; blank lines may only end the file")
+                raise DataError(f"{source}, line {blank_line}: blank, but more lines follow; blank lines may only end the file")
             if kept:
                 yield Block(line, kept + b"\n")
                 blank_line = 0
@@ -103,7 +103,7 @@ def _check_bytes(data: bytes, line: int, source: str) -> None:
     lengths = np.diff(ends, prepend=-1, append=len(data)) - 1
     worst = int(lengths.argmax())
     if lengths[worst] > LONGEST_LINE:
-        raise DataError(f"{source}, line {line + worst}: longer than {LONGEST_LINE:,} bytes; is this a file of facts?")
+        raise DataError(f"{source}, line {line + worst}: longer than {LONGEST_LINE:,} bytes; is this a file of text?")
 
 
 @contextmanager

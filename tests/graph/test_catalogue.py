@@ -23,6 +23,11 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def place(where: str | Path) -> tuple[str, Path]:
+    entry = resolve(where)
+    return entry.name, entry.path
+
+
 def names(bundled: bool) -> list[str]:
     return [entry.name for entry in available() if entry.bundled == bundled]
 
@@ -30,7 +35,7 @@ def names(bundled: bool) -> list[str]:
 def test_what_lies_under_the_variable_is_listed_by_name(shelf: Path) -> None:
     assert names(bundled=False) == ["books", "toys"]
     entry = find("toys")
-    assert entry is not None and entry.folder == shelf / "toys"
+    assert entry is not None and entry.path == shelf / "toys"
     assert find("not-data") is None
 
 
@@ -40,11 +45,12 @@ def test_bundled_ones_come_first_and_win(shelf: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(catalogue, "BUNDLED", ("toys", "absent"))
     monkeypatch.setattr(catalogue, "files", lambda package: tmp_path)
     assert [(entry.name, entry.bundled) for entry in available()] == [("toys", True), ("books", False)]
-    assert resolve("toys") == ("toys", tmp_path / "data" / "toys")
+    assert place("toys") == ("toys", tmp_path / "data" / "toys")
 
 
 def test_world_is_bundled() -> None:
     assert names(bundled=True) == ["world"]
+    assert resolve("world").source == "bundled with relcode"
 
 
 @pytest.mark.parametrize("value", [None, "", "no/such/folder", "~nobody-of-that-name/x"])
@@ -71,12 +77,12 @@ def test_a_name_goes_before_a_folder_here_and_a_place_is_always_a_place(shelf: P
     Path("toys").mkdir()
     Path("mine").mkdir()
     Path("facts.tsv.gz").write_bytes(b"")
-    assert resolve("toys") == ("toys", shelf / "toys")
-    assert resolve("./toys") == ("toys", Path("toys"))
-    assert resolve(Path("toys")) == ("toys", Path("toys"))
-    assert resolve("mine") == ("mine", Path("mine"))
-    assert resolve("facts.tsv.gz") == ("facts", Path("facts.tsv.gz"))
-    assert resolve(".") == ("here", Path("."))
+    assert place("toys") == ("toys", shelf / "toys")
+    assert place("./toys") == ("toys", Path("toys"))
+    assert place(Path("toys")) == ("toys", Path("toys"))
+    assert place("mine") == ("mine", Path("mine"))
+    assert place("facts.tsv.gz") == ("facts", Path("facts.tsv.gz"))
+    assert place(".") == ("here", Path("."))
 
 
 @pytest.mark.parametrize(

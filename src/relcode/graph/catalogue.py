@@ -18,11 +18,16 @@ BUNDLED = ("world",)
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A dataset that can be loaded by its name."""
+    """A dataset and where it lies: a folder, or one file of facts."""
 
     name: str
-    folder: Path
+    path: Path
     bundled: bool
+
+    @property
+    def source(self) -> str:
+        """Say where it comes from, without naming the place on this machine that the package is installed in."""
+        return "bundled with relcode" if self.bundled else str(self.path)
 
 
 class UnknownDataset(UnknownName):
@@ -51,8 +56,8 @@ def find(name: str) -> CatalogueEntry | None:
     return next((entry for entry in available() if entry.name == name), None)
 
 
-def resolve(where: str | Path) -> tuple[str, Path]:
-    """Return the name and the folder or file that ``where`` stands for.
+def resolve(where: str | Path) -> CatalogueEntry:
+    """Return the dataset, by name and folder or file, that ``where`` stands for.
 
     A plain word is first a name of the catalogue, then a folder or file here (so a folder that happens to be called ``world`` does not hide the
     dataset: write ``./world`` for it). A ``Path``, or text with a separator in it, is always a place.
@@ -60,14 +65,14 @@ def resolve(where: str | Path) -> tuple[str, Path]:
     text = os.fspath(where)
     is_word = isinstance(where, str) and bool(text) and not {os.sep, os.altsep or os.sep, "/"} & set(text) and text not in (".", "..")
     if is_word and (entry := find(text)) is not None:
-        return entry.name, entry.folder
+        return entry
     try:
         path = Path(text).expanduser()
         exists = path.exists()
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, a user's home that is not there
         raise DataError(f"{text!r} cannot be looked at ({error})") from None
     if exists and text:
-        return _name_of(path), path
+        return CatalogueEntry(_name_of(path), path, False)
     if is_word and not text.lower().endswith(ENDINGS):
         raise UnknownDataset(text, [entry.name for entry in available()])
     raise DataError(f"{text!r}: no such folder or file; expected a dataset's name, a folder with train, valid and test, or a file of facts")

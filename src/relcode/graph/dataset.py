@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from relcode.errors import DataError, SettingError
-from relcode.graph.catalogue import ENDINGS, SPLITS, resolve, split_files
+from relcode.graph.catalogue import ENDINGS, SPLITS, CatalogueEntry, resolve, split_files
 from relcode.graph.facts import COLUMNS, read_facts, table_of, unique_facts
 from relcode.graph.lines import read_blocks
 from relcode.graph.split import split_facts
@@ -96,8 +96,8 @@ def load_dataset(where: str | Path) -> Dataset:
     A folder holds train, valid and test as .txt or .tsv, each perhaps .gz, and perhaps labels.tsv[.gz] (entity, tab, label). Only train, or one
     file: the facts are split 90/5/5 with every entity and relation kept in train. ``notes`` says what was decided.
     """
-    name, path = resolve(where)
-    return _load_folder(name, path) if path.is_dir() else _load_file(name, path)
+    entry = resolve(where)
+    return _load_folder(entry) if entry.path.is_dir() else _load_file(entry)
 
 
 def dataset_from_facts(facts: Sequence[tuple[str, str, str]] | Mapping[str, Sequence[tuple[str, str, str]]], name: str = "facts") -> Dataset:
@@ -148,8 +148,9 @@ def read_labels(path: Path) -> dict[str, str]:
     return labels
 
 
-def _load_folder(name: str, folder: Path) -> Dataset:
+def _load_folder(entry: CatalogueEntry) -> Dataset:
     """Load the splits and labels of a folder."""
+    folder = entry.path
     found = {split: path for split in SPLITS if (path := _one_file(folder, split)) is not None}
     missing = [split for split in SPLITS if split not in found]
     if "train" in missing or len(missing) == 1:
@@ -161,13 +162,14 @@ def _load_folder(name: str, folder: Path) -> Dataset:
     label_file = _one_file(folder, "labels", endings=(".tsv", ".tsv.gz"))
     labels = read_labels(label_file) if label_file else {}
     notes = [f"{split} from {path.name}" for split, path in found.items()] + ([f"labels from {label_file.name}"] if label_file else [])
-    dataset = dataset_from_tables({split: read_facts(path) for split, path in found.items()}, name, labels, str(folder), notes)
+    dataset = dataset_from_tables({split: read_facts(path) for split, path in found.items()}, entry.name, labels, entry.source, notes)
     return _split_lone_train(dataset) if missing else dataset
 
 
-def _load_file(name: str, path: Path) -> Dataset:
+def _load_file(entry: CatalogueEntry) -> Dataset:
     """Load one file of facts, which is split."""
-    return _split_lone_train(dataset_from_tables({"train": read_facts(path)}, name, source=str(path), notes=[f"all facts from {path.name}"]))
+    tables = {"train": read_facts(entry.path)}
+    return _split_lone_train(dataset_from_tables(tables, entry.name, source=entry.source, notes=[f"all facts from {entry.path.name}"]))
 
 
 def _split_lone_train(dataset: Dataset) -> Dataset:
@@ -205,8 +207,10 @@ def _encode_column(column: pa.ChunkedArray) -> _Column:
         column = column.cast(pa.large_utf8()).dictionary_encode()
     array = pa.chunked_array(column.unify_dictionaries().chunks, column.type).combine_chunks()
     # A dictionary may list names that no row uses; they would become entities nobody knows anything about.
-    used, position_N = np.unique(array.indices.to_numpy(zero_copy_only=False), return_inverse=True)
-    return _Column(array.dictionary.take(pa.array(used)).to_pylist(), position_N.astype(np.int64).reshape(-1))
+    index_N = array.indices.to_numpy(zero_copy_only=False)
+    used = np.bincount(index_N, minlength=len(array.dictionary)) > 0
+    new_number = np.cumsum(used) - 1
+    return _Column(array.dictionary.filter(pa.array(used)).to_pylist(), new_number[index_N])
 
 
 def _renumber(column: _Column, vocab: Vocab) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from relcode.errors import DataError
 
 HELD_OUT_SHARE = 0.05  # of all facts, for valid and for test each
+AT_A_TIME = 10_000
 SPLIT_SEED = 20180715  # any fixed number: the same facts are split the same way everywhere
 
 
@@ -19,38 +20,35 @@ def split_facts(facts_N3: Tensor, num_entities: int, num_relations: int, seed: i
     Facts are visited in random order; one is set aside if its head, relation and tail each still occur in a fact that is not. Where fewer than 10 %
     can be spared, valid and test share what there is. The result depends on the facts and their order only; each split keeps that order.
     """
-    facts = facts_N3.tolist()
-    quota = max(1, round(HELD_OUT_SHARE * len(facts)))
-    order = torch.randperm(len(facts), generator=torch.Generator().manual_seed(seed)).tolist()
-    aside = _spare_facts(facts, order, 2 * quota, num_entities, num_relations)
+    count = len(facts_N3)
+    quota = max(1, round(HELD_OUT_SHARE * count))
+    order_N = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    aside = _spare_facts(facts_N3, order_N, 2 * quota, num_entities, num_relations)
     if len(aside) < 2:
         raise DataError(
-            f"too few facts ({len(facts)}) can be spared for valid and test: nearly every one is the only fact of some entity or relation; "
+            f"too few facts ({count}) can be spared for valid and test: nearly every one is the only fact of some entity or relation; "
             "give train, valid and test as three files"
         )
     half = len(aside) // 2
     valid, test = sorted(aside[:half]), sorted(aside[half:])
-    kept = torch.ones(len(facts), dtype=torch.bool)
+    kept = torch.ones(count, dtype=torch.bool)
     kept[aside] = False
     return {"train": facts_N3[kept], "valid": facts_N3[valid], "test": facts_N3[test]}
 
 
-def _spare_facts(facts: list[list[int]], order: list[int], most: int, num_entities: int, num_relations: int) -> list[int]:
-    """Return up to ``most`` positions of facts, taken in ``order``, without which every entity and relation still occurs."""
-    entity_left, relation_left = [0] * num_entities, [0] * num_relations
-    for head, relation, tail in facts:
-        entity_left[head] += 1
-        entity_left[tail] += 1
-        relation_left[relation] += 1
+def _spare_facts(facts_N3: Tensor, order_N: Tensor, most: int, num_entities: int, num_relations: int) -> list[int]:
+    """Return up to ``most`` positions of facts, taken in ``order_N``, without which every entity and relation still occurs."""
+    entity_left = torch.bincount(facts_N3[:, [0, 2]].flatten(), minlength=num_entities).tolist()
+    relation_left = torch.bincount(facts_N3[:, 1], minlength=num_relations).tolist()
     aside: list[int] = []
-    for position in order:
-        if len(aside) == most:
-            break
-        head, relation, tail = facts[position]
-        uses = 2 if head == tail else 1
-        if entity_left[head] > uses and entity_left[tail] > uses and relation_left[relation] > 1:
-            entity_left[head] -= 1
-            entity_left[tail] -= 1
-            relation_left[relation] -= 1
-            aside.append(position)
+    for position_B in order_N.split(AT_A_TIME):  # most facts are never looked at, so they are not all made into lists
+        for position, (head, relation, tail) in zip(position_B.tolist(), facts_N3[position_B].tolist(), strict=True):
+            if len(aside) == most:
+                return aside
+            uses = 2 if head == tail else 1
+            if entity_left[head] > uses and entity_left[tail] > uses and relation_left[relation] > 1:
+                entity_left[head] -= 1
+                entity_left[tail] -= 1
+                relation_left[relation] -= 1
+                aside.append(position)
     return aside

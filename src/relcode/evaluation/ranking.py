@@ -194,8 +194,8 @@ def _rank_questions(
     """Return better, equal, rivals and gold score of each gold, on the CPU, in the order of the questions."""
     rows, columns = block_shape(source.num_entities, source.device, source.dtype, memory_bytes)
     blocks = _Blocks(source, min(rows, len(questions.head_U)), columns, absent_X)
-    whole = torch.empty(0, dtype=torch.int64, device=source.device)
-    parts = [(whole, whole, whole, whole.to(source.dtype), whole.bool())]  # so that no questions give no ranks
+    none = torch.empty(0, dtype=torch.int64, device=source.device)
+    parts: list[tuple[Tensor, ...]] = [(none, none, none, none.to(source.dtype), none.bool())]  # so that no questions give no ranks
     for asked, golds in questions.blocks(rows):
         query_BD = source.queries(_send(asker_U[asked], source.device), questions.relation_U[asked])
         known_row_X, known_X = known.pairs(questions.head_U[asked], questions.relation_U[asked])

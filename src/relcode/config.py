@@ -148,7 +148,7 @@ class TrainingSettings(_Checked):
     patience: int = option(3, "stop after this many validations in which neither MR nor MRR improved (0: never)", _COUNT)
     seed: int = option(0, "seed of every random choice", _COUNT)
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to train; auto takes CUDA where there is one")
-    deterministic: bool = option(True, "use deterministic algorithms (on CUDA only when asked with --deterministic)")
+    deterministic: bool = option(False, "use deterministic algorithms on CUDA too (the CPU always does)")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -67,7 +68,7 @@ def test_numbers_of_walks_are_the_expected_ones_rounded(mean: float, walks: int)
 @pytest.mark.parametrize("mean", [0.3, 0.5, 1.0, 2.0])
 def test_lengths_fit_draws_from_one_plus_poisson(mean: float) -> None:
     at_least = [*walks_per_length(1_000_000, mean, 8), 0]
-    share = [(more - less) / 1_000_000 for more, less in zip(at_least, at_least[1:], strict=False)]
+    share = [(more - less) / 1_000_000 for more, less in itertools.pairwise(at_least)]
     draws = 20_000
     drawn = np.minimum(1 + np.random.default_rng(0).poisson(mean, draws), len(share))
     count = np.bincount(drawn, minlength=len(share) + 1)[1:].tolist()

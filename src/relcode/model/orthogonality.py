@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 
 
-def orthogonal_pull(matrix_XDD: Tensor) -> Tensor:
-    """Return −(N Nᵀ − I) N · s for M = s N with tr(N Nᵀ) = d, half the downhill direction of ‖N Nᵀ − I‖²/2.
+def orthogonal_pull(matrix_XDD: Tensor) -> tuple[Tensor, Tensor]:
+    """Return −s (N Nᵀ − I) N for M = s N with tr(N Nᵀ) = d, and the largest step along it that is safe.
 
-    Minimising ‖MᵀM − (tr(MᵀM)/d) I‖ drives M towards a multiple of an orthogonal matrix; the trace scale s = ‖M‖/√d is divided out.
+    The direction is downhill for ‖N Nᵀ − I‖²/4; minimising ‖MᵀM − (tr(MᵀM)/d) I‖ so drives M towards a multiple of an orthogonal matrix. A step a takes a
+    singular value σ of N to σ(1 − a(σ² − 1)), which overshoots where aσ² > 1 and explodes where it is much larger. The bound
+    a ≤ (Σ σ⁶)^(−1/3) ≤ 1/σ_max² costs nothing: Σ σ⁶ = ‖N Nᵀ N‖².
     """
     d = matrix_XDD.shape[-1]
     scale_X = (matrix_XDD.flatten(1).norm(dim=1) / d**0.5).clamp_min(1e-30)[:, None, None]
     unit_XDD = matrix_XDD / scale_X
-    gram_XDD = torch.bmm(unit_XDD, unit_XDD.transpose(1, 2))
-    return scale_X * (unit_XDD - torch.bmm(gram_XDD, unit_XDD))
+    cube_XDD = torch.bmm(torch.bmm(unit_XDD, unit_XDD.transpose(1, 2)), unit_XDD)
+    return scale_X * (unit_XDD - cube_XDD), cube_XDD.flatten(1).norm(dim=1).pow(-2 / 3)

@@ -18,8 +18,6 @@ from relcode.sampling.batches import PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.training.updates import update_heads_, update_matrices_, update_tails_
 
-REPEAT_LIMIT = 4.0  # a matrix drawn more often than this for a pull in one step is pulled only as hard as this many times
-
 
 class Stream(Protocol):
     """Serves batches: facts or walks."""
@@ -83,24 +81,25 @@ def prefixes_per_head(batch: PathBatch, num_entities: int) -> Tensor:
 
 
 def draw_matrices(count_S: Tensor, expected: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw about ``expected`` relations in proportion to their updates in this step, and a weight that tames repeated ones."""
+    """Draw about ``expected`` relations in proportion to their updates in this step, and say how often each was drawn."""
     draws = max(1, round(expected))
     relation_J = draw_rows(cumulative(count_S), (draws,), generator)
-    repeats_S = row_counts(relation_J, count_S.new_ones(draws), len(count_S))
-    return relation_J, (REPEAT_LIMIT / repeats_S[relation_J]).clamp_max(1) * (expected / draws)
+    return relation_J, row_counts(relation_J, count_S.new_ones(draws), len(count_S))[relation_J]
 
 
 def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tensor, expected: float, generator: torch.Generator) -> None:
-    """Move some of the matrices that were just updated by −rate·(M Mᵀ − I) M."""
-    relation_J, weight_J = draw_matrices(count_S, expected, generator)
-    pull_JDD = orthogonal_pull(parameters.matrix_SDD[relation_J])
-    parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * (rate * weight_J)[:, None, None])
+    """Move some of the matrices that were just updated by −rate·(M Mᵀ − I) M; one drawn m times goes m times as far, within what is safe."""
+    relation_J, repeats_J = draw_matrices(count_S, expected, generator)
+    pull_JDD, safe_J = orthogonal_pull(parameters.matrix_SDD[relation_J])
+    step_J = torch.minimum(rate * (expected / len(relation_J)) * repeats_J, safe_J) / repeats_J
+    parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * step_J[:, None, None])
 
 
 def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
     """Take one autoencoder step on some of the relations that were just updated; their matrices feel it at rate η2/(1 + η2·λ2·τ_r)."""
     coder, matrix_SDD = settings.coder, parameters.matrix_SDD
-    relation_J, weight_J = draw_matrices(count_S, settings.sampling.edges / coder.every, generator)
+    expected = settings.sampling.edges / coder.every
+    relation_J, _ = draw_matrices(count_S, expected, generator)
     noise_JK = torch.randint(len(matrix_SDD), (len(relation_J), coder.noises), generator=generator, device=matrix_SDD.device)
     encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
     flat_JQ = flatten_matrices(matrix_SDD[relation_J])
@@ -109,7 +108,7 @@ def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, an
         flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=coder.smooth_relu, saturation=settings.updates.saturation, scale=coder.scale
     )
     rate_S = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S)).float()
-    change_JQ = found.matrix_JQ * (anneal * rate_S[relation_J] * weight_J)[:, None]
+    change_JQ = found.matrix_JQ * (anneal * rate_S[relation_J] * (expected / len(relation_J)))[:, None]
     matrix_SDD.index_add_(0, relation_J, change_JQ.unflatten(1, matrix_SDD.shape[1:]))
     assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
     parameters.encoder_CQ.add_(found.encoder_CQ * (coder.rate * anneal))

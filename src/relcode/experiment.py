@@ -1,0 +1,272 @@
+"""The whole story on one page: load, sample, train, evaluate, save.
+
+Training is a sequence of events: whoever runs it (a command, a notebook, a study) goes through them and shows what it likes. Between two events
+the state is one record, and what is on disk is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from relcode.config import Settings
+from relcode.errors import DataError, DeviceError, NotFinite, RunError
+from relcode.evaluation.ranking import known_answers
+from relcode.evaluation.report import evaluate
+from relcode.graph.dataset import Dataset
+from relcode.model.parameters import scorer_of
+from relcode.runs.run import Run, create_run, open_run
+from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
+from relcode.training.state import StepStats, TrainState
+
+CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
+CHECKPOINT_SECONDS = 180.0
+IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Training begins, or goes on."""
+
+    run: Run
+    device: str
+    step: int
+    total_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """Some steps were taken."""
+
+    step: int
+    total_steps: int
+    epoch: float
+    epochs: int
+    seconds: float
+    seconds_left: float
+    edges_per_second: float
+    loss: float
+    coder_loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """The model was measured on valid (on part of it, where it is large)."""
+
+    epoch: float
+    seconds: float
+    mr: float
+    mrr: float
+    hits10: float
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Training ended; ``reason`` says why, in words, and the run's state says whether more was planned."""
+
+    run: Run
+    reason: str
+
+
+Event = Started | Advanced | Validated | Finished
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device a setting names; auto takes CUDA where there is one."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device cuda was asked for, but this machine or this build of torch has none: use --device cpu or auto")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def train(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]:
+    """Train on a dataset into a new run folder, event by event."""
+    if not len(dataset.train):
+        raise DataError(f"dataset {dataset.name} has no training facts")
+    device = choose_device(settings.training.device)
+    run = create_run(folder, dataset, settings, device)
+    with _numerics(settings, device):
+        trainer = make_trainer(dataset, settings, device)
+        state = initial_state(dataset, settings, device)
+        run = run.save(state)
+        yield from _training(run, dataset, trainer, state)
+
+
+def resume(folder: Path | str) -> Iterator[Event]:
+    """Go on with a run that was stopped, from its last checkpoint."""
+    run = open_run(folder)
+    if run.status.state == "complete":
+        raise RunError(f"{run.folder} is complete ({run.status.reason}): nothing is left to do; relcode evaluate {run.folder} measures it")
+    device = choose_device(run.settings.training.device)
+    dataset = run.load_dataset()
+    with _numerics(run.settings, device):
+        state = run.load_state(device)
+        run = run.with_status(state="running", reason="")
+        yield from _training(run, dataset, make_trainer(dataset, run.settings, device), state)
+
+
+@dataclass
+class _Clock:
+    """Seconds of training before this sitting, and since it began."""
+
+    before: float
+    began: float
+
+    def seconds(self) -> float:
+        return self.before + time.perf_counter() - self.began
+
+
+def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -> Iterator[Event]:
+    """Train until the epochs, the time, the patience or the user end it."""
+    options = run.settings.training
+    per_epoch = trainer.stream.steps_per_epoch
+    total = options.epochs * per_epoch
+    validate_every = max(1, total // options.validations) if options.validations and len(dataset.valid) else total + 1
+    clock = _Clock(run.status.seconds, time.perf_counter())
+    saved_at, chunk = time.perf_counter(), 1
+    yield Started(run, str(trainer.device), state.step, total)
+    with _interruptible() as interrupted:
+        reason = ""
+        while not reason:
+            steps = min(chunk, total - state.step, validate_every - state.step % validate_every)
+            began = time.perf_counter()
+            progress = clock.seconds() / (60 * options.minutes) if options.minutes else 0.0
+            run, state, stats = _advance_or_stop(run, state, steps, trainer, total, progress)
+            took = max(time.perf_counter() - began, 1e-6)
+            chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
+            event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
+            yield event
+            if state.step % validate_every == 0 or state.step == total:
+                _log(run, event)
+                run, validated = _validate(run, dataset, state, trainer, event.epoch, clock.seconds())
+                if validated is not None:
+                    yield validated
+            reason = _why_stop(run, state.step, total, clock.seconds(), interrupted.is_set())
+            if reason or time.perf_counter() - saved_at > CHECKPOINT_SECONDS or state.step % validate_every == 0:
+                run = run.save(state, epoch=state.step / per_epoch, seconds=clock.seconds())
+                saved_at = time.perf_counter()
+    run = run.with_status(state="stopped" if reason == "interrupted" else "complete", reason=reason)
+    yield Finished(run, reason)
+
+
+def _advance_or_stop(run: Run, state: TrainState, steps: int, trainer: Trainer, total: int, progress: float) -> tuple[Run, TrainState, StepStats]:
+    """Take some steps; where they diverge, leave the run stopped at its last good checkpoint and raise."""
+    state, stats = advance(state, steps, trainer, total, progress)
+    try:
+        check_finite(stats, state.step)
+    except NotFinite as error:
+        run.with_status(state="stopped", reason=str(error))
+        raise NotFinite(f"{error}; {run.folder} keeps the last good state, step {run.status.step}") from None
+    return run, state, stats
+
+
+def _advanced(
+    state: TrainState, total: int, per_epoch: int, epochs: int, minutes: float | None, seconds: float, stats: StepStats, took: float
+) -> Advanced:
+    left = (total - state.step) * took / stats.steps
+    if minutes:
+        left = min(left, 60 * minutes - seconds)
+    return Advanced(
+        step=state.step,
+        total_steps=total,
+        epoch=state.step / per_epoch,
+        epochs=epochs,
+        seconds=seconds,
+        seconds_left=max(0.0, left),
+        edges_per_second=stats.edges / took,
+        loss=stats.loss,
+        coder_loss=stats.coder_loss,
+    )
+
+
+def _validate(run: Run, dataset: Dataset, state: TrainState, trainer: Trainer, epoch: float, seconds: float) -> tuple[Run, Validated | None]:
+    """Measure on (a fixed part of) valid; keep the parameters where MRR is the best so far."""
+    options, status = run.settings.training, run.status
+    if not options.validations or not len(dataset.valid):
+        return run, None
+    chosen = torch.randperm(len(dataset.valid), generator=torch.Generator().manual_seed(0))[: options.validation_facts]
+    part = replace(dataset, valid=dataset.valid[chosen.sort().values])
+    report = evaluate(scorer_of(state.parameters, run.settings, dataset.seen_E), part, "valid", known=known_answers(dataset))
+    metrics = report.both
+    better_mr = status.best_mr is None or metrics.mr < status.best_mr * (1 - IMPROVEMENT)
+    better_mrr = status.best_mrr is None or metrics.mrr > status.best_mrr * (1 + IMPROVEMENT)
+    best = status.best is None or metrics.mrr > status.best["mrr"]
+    validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best)
+    run.log({"event": "validated", "step": state.step, **_plain(validated)})
+    if best:
+        run = run.save_best(state.parameters, {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]})
+    run = run.with_status(
+        best_mr=metrics.mr if status.best_mr is None else min(metrics.mr, status.best_mr),
+        best_mrr=metrics.mrr if status.best_mrr is None else max(metrics.mrr, status.best_mrr),
+        stale_validations=0 if better_mr or better_mrr else status.stale_validations + 1,
+    )
+    return run, validated
+
+
+def _why_stop(run: Run, step: int, total: int, seconds: float, interrupted: bool) -> str:
+    """Return why training ends here, or nothing."""
+    options = run.settings.training
+    if step >= total:
+        return f"all {options.epochs} epochs done"
+    if options.minutes and seconds >= 60 * options.minutes:
+        return f"the limit of {options.minutes:g} minutes is reached"
+    if options.patience and run.status.stale_validations >= options.patience:
+        return f"neither MR nor MRR on valid improved in {options.patience} validations"
+    return "interrupted" if interrupted else ""
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C (or a polite kill) into a flag, so that the step under way is finished and saved; a second one ends at once."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        flag.set()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    for each in before:
+        signal.signal(each, stop)
+    try:
+        yield flag
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
+    """Set torch up for the run, and put back what was: deterministic algorithms where asked, and TF32 products on CUDA."""
+    precision, deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    exact = settings.training.deterministic or device.type == "cpu"
+    if exact and device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(exact)
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(deterministic)
+        torch.set_float32_matmul_precision(precision)
+
+
+def _log(run: Run, event: Advanced) -> None:
+    run.log({"event": "advanced", **_plain(event)})
+
+
+def _plain(event: Advanced | Validated) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in event.__slots__}

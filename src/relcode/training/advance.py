@@ -121,7 +121,7 @@ def advance(state: TrainState, steps: int, trainer: Trainer, total_steps: int, l
     for step in range(state.step, state.step + steps):
         stepper.take(step, anneal_factor(max(step / total_steps, least_progress), settings.updates.anneal))
     loss, edges, coder_loss = stepper.read_totals()
-    coder = coder_loss / steps if settings.model.autoencoder else None
+    coder = coder_loss / max(steps, 1) if settings.model.autoencoder else None
     finite = math.isfinite(loss + coder_loss) and parameters_finite(state.parameters)
     return replace(state, step=state.step + steps), StepStats(steps, edges, loss / max(edges, 1), coder, finite)
 

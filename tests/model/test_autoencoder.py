@@ -40,7 +40,7 @@ def slow_relu(x: float, smooth: bool) -> float:
 def slow_loss(
     left: list[float], gold: list[float], noises: list[list[float]], encoder: list[list[float]], decoder: list[list[float]], smooth: bool
 ) -> float:
-    """−L2 of one relation by loops: ln g(r1, r2) = m_r1ᵀ B c_r2 / √(d·c); ``left`` is m of r on the left of B c, ``gold`` the same m under the code."""
+    """−L2 of one relation by loops: ln g(r1, r2) = m_r1ᵀ B c_r2 / √(d·c); ``left`` is m_r left of B c, ``gold`` the m_r its code is made of."""
     k, factor = len(noises), 1 / math.sqrt(D * C)
 
     def similarity(other: list[float]) -> float:

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from training.small import small, snapshot
+
+from relcode.graph.dataset import Dataset
+from relcode.recipes import RECIPES
+from relcode.training.advance import advance, initial_state, make_trainer
+from relcode.training.capture import capture
+from relcode.training.step import take_step
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs CUDA")
+
+
+def test_recording_leaves_tensors_and_generator_as_they_were() -> None:
+    device = torch.device("cuda")
+    generator = torch.Generator(device).manual_seed(5)
+    total, drawn = torch.zeros((), device=device), torch.zeros(4, device=device)
+    expected = torch.rand(4, generator=torch.Generator(device).manual_seed(5), device=device)
+
+    def body() -> None:
+        total.add_(1)
+        drawn.copy_(torch.rand(4, generator=generator, device=device))
+
+    graph = capture(body, [total], generator)
+    assert total.item() == 0
+    graph.replay()
+    assert total.item() == 1
+    assert torch.equal(drawn, expected)
+    graph.replay()
+    assert total.item() == 2
+    assert not torch.equal(drawn, expected)  # a fresh draw at each replay
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recorded_step_is_the_step(name: str, family: Dataset) -> None:
+    device, settings = torch.device("cuda"), small(name)
+    trainer, state = make_trainer(family, settings, device), initial_state(family, settings, device)
+    for step in range(6):
+        batch = trainer.stream.batch(step, state.generator)
+        take_step(state.parameters, batch, trainer.noise, settings, torch.tensor(1 - step / 40, device=device), state.generator)
+    plain = snapshot(state.parameters)
+    replayed, stats = advance(initial_state(family, settings, device), 6, make_trainer(family, settings, device), 40)
+    assert stats.finite
+    for key, value in replayed.parameters.tensors().items():
+        assert torch.allclose(value, plain[key], rtol=1e-3, atol=1e-4), key
+
+
+@pytest.mark.parametrize("name", ["base", "joint"])
+def test_facts_on_cuda_train_like_facts_on_the_cpu(name: str, family: Dataset) -> None:
+    """The random streams of the two devices differ, so the losses can only be close."""
+    losses = []
+    for device in (torch.device("cpu"), torch.device("cuda")):
+        settings = small(name)
+        trainer, state = make_trainer(family, settings, device), initial_state(family, settings, device)
+        _, stats = advance(state, 20 * trainer.stream.steps_per_epoch, trainer, 40 * trainer.stream.steps_per_epoch)
+        losses.append(stats.loss)
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from training.small import CPU, small, snapshot
+from walked import Prefix, Walk, batch_of, prefixes_of, random_walks
+
+import relcode.model.paths as paths_module
+from relcode.config import Settings
+from relcode.graph.adjacency import Adjacency
+from relcode.graph.dataset import Dataset
+from relcode.graph.facts import directed
+from relcode.model.autoencoder import coder_gradients, flatten_matrices
+from relcode.model.orthogonality import orthogonal_pull
+from relcode.model.parameters import Parameters, coder_in_force, initial_parameters
+from relcode.ops.tiles import PlainTiles
+from relcode.sampling.batches import PathBatch
+from relcode.sampling.facts import FactStream
+from relcode.sampling.noise import NoiseSource
+from relcode.sampling.walks import WalkStream
+from relcode.training.step import draw_matrices, prefixes_per_head, pull_towards_orthogonal_, take_step, train_coder_
+
+ENTITIES, DIRECTED = 7, 4
+
+
+class FixedNoise(NoiseSource):
+    """Noise that is known beforehand: some for each tile, or for each level where all rows share it."""
+
+    def __init__(self, batch: PathBatch, settings: Settings) -> None:
+        generator, sampling = torch.Generator().manual_seed(9), settings.sampling
+        rows = [len(level.relation_T) if sampling.noise_sharing == "tile" else 1 for level in batch.levels]
+        self.noises = [torch.randint(ENTITIES, (count, sampling.noise_draws), generator=generator) for count in rows]
+        self.next = 0
+
+    def draw(self, rows: int, columns: int, generator: torch.Generator) -> Tensor:
+        noise_TK = self.noises[self.next]
+        assert noise_TK.shape == (rows, columns)
+        self.next += 1
+        return noise_TK
+
+
+def started(settings: Settings, entities: int = ENTITIES, num_directed: int = DIRECTED) -> Parameters:
+    """Return parameters in mid-training: counters well above zero and all different."""
+    parameters = initial_parameters(entities, num_directed, settings.model, torch.Generator().manual_seed(3))
+    generator = torch.Generator().manual_seed(4)  # its own: the coder's first values must not shift what comes after them
+    for vectors in (parameters.head_ED, parameters.tail_ED):
+        vectors.copy_(torch.randn(vectors.shape, generator=generator))
+    for count in (parameters.head_count_E, parameters.tail_count_E, parameters.matrix_count_S):
+        count.copy_(torch.rand(count.shape, generator=generator) * 3000)
+    parameters.matrix_SDD.mul_(torch.rand(num_directed, 1, 1, generator=generator) + 0.5)
+    return parameters
+
+
+class StepOracle:
+    """One step of the counted SGD by loops over training paths, in double precision, with autograd for the gradients.
+
+    Written from the description: rows in force are raw/(1 + rate·decay·τ); raw rows gather rate·gradient; matrices move at
+    rate/(1 + rate·decay·τ); more updates of one row than its limit weigh as much as the limit, and count as many; annealing scales both.
+    """
+
+    def __init__(self, parameters: Parameters, batch: PathBatch, noises: list[Tensor], settings: Settings, anneal: float) -> None:
+        updates, self.k = settings.updates, settings.sampling.noises
+        self.before = {name: value.clone().double() for name, value in parameters.tensors().items()}
+        raw = self.before
+        fall = updates.vector_rate * updates.vector_decay
+        d = settings.model.dim
+        self.head_ED = (raw["head_ED"] / (1 + fall * raw["head_count_E"])[:, None]).requires_grad_()
+        self.tail_ED = (raw["tail_ED"] / (1 + fall * raw["tail_count_E"])[:, None]).requires_grad_()
+        norm = raw["matrix_SDD"].flatten(1).norm(dim=1)[:, None, None]
+        self.matrix_SDD = (raw["matrix_SDD"] * math.sqrt(d) / norm if settings.model.normalise else raw["matrix_SDD"].clone()).requires_grad_()
+        one = updates.path_matrices == "one" and len(batch.levels) > 1
+        heads, tails, matrices = ([0.0] * size for size in (len(self.head_ED), len(self.tail_ED), len(self.matrix_SDD)))
+        self.loss = through = torch.zeros((), dtype=torch.float64)
+        self.paths = prefixes_of(batch)
+        for path in self.paths:
+            depth, tile = len(path.relations) - 1, path.rows[-1][0]
+            noise = noises[depth][tile if settings.sampling.noise_sharing == "tile" else 0].tolist()
+            self.loss = self.loss + self.path_loss(path, noise, None)
+            through = through + self.path_loss(path, noise, path.chosen if one else None)
+            heads[path.head] += 1
+            tails[path.tail] += 1
+            for entity in noise:
+                tails[entity] += self.k / len(noise)
+            if not one or path.chosen == depth:  # each row that a matrix multiplies is one update of it
+                matrices[path.relations[-1]] += 1
+        head, tail = torch.autograd.grad(-self.loss, [self.head_ED, self.tail_ED], retain_graph=True)
+        (matrix,) = torch.autograd.grad(-through, [self.matrix_SDD])
+
+        def factor(counts: list[float], limit: float) -> Tensor:
+            return torch.tensor([anneal * min(1.0, limit / max(count, 1.0)) for count in counts], dtype=torch.float64)
+
+        head_factor, tail_factor = factor(heads, updates.vector_limit), factor(tails, updates.vector_limit)
+        matrix_factor = factor(matrices, updates.matrix_limit)
+        rate_S = updates.matrix_rate / (1 + updates.matrix_rate * updates.matrix_decay * raw["matrix_count_S"])
+        self.after = {
+            "head_ED": raw["head_ED"] + updates.vector_rate * head_factor[:, None] * head,
+            "tail_ED": raw["tail_ED"] + updates.vector_rate * tail_factor[:, None] * tail,
+            "matrix_SDD": raw["matrix_SDD"] + (rate_S * matrix_factor)[:, None, None] * matrix,
+            "head_count_E": raw["head_count_E"] + torch.tensor(heads).double() * head_factor * (1 + self.k),
+            "tail_count_E": raw["tail_count_E"] + torch.tensor(tails).double() * tail_factor,
+            "matrix_count_S": raw["matrix_count_S"] + torch.tensor(matrices).double() * matrix_factor,
+        }
+
+    def path_loss(self, path: Prefix, noise: list[int], only: int | None) -> Tensor:
+        row = self.head_ED[path.head]
+        for place, relation in enumerate(path.relations):
+            matrix = self.matrix_SDD[relation]
+            row = row @ (matrix if only in (None, place) else matrix.detach())
+        s = torch.exp(row @ self.tail_ED[path.tail])
+        loss = -torch.log(s / (self.k + s))
+        for entity in noise:
+            loss = loss - self.k / len(noise) * torch.log(self.k / (self.k + torch.exp(row @ self.tail_ED[entity])))
+        return loss
+
+
+FREE = {
+    "updates__saturation": math.inf,
+    "updates__factor_limit": math.inf,
+    "updates__orthogonal_rate": 0.0,
+    "updates__vector_limit": math.inf,
+    "updates__matrix_limit": math.inf,
+}
+SINGLE = [Walk(h, ((r, t, True),)) for h in range(ENTITIES) for r in range(DIRECTED) for t in range(ENTITIES)]
+CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
+    "all triples in both directions": (SINGLE, {}, 1.0),
+    "walks": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {}, 1.0),
+    "walks, all matrices": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {"updates__path_matrices": "all"}, 1.0),
+    "walks, not normalised": (random_walks(25, ENTITIES, DIRECTED, 3, 1), {"model__normalise": False}, 1.0),
+    "walks, limited": (random_walks(25, ENTITIES, DIRECTED, 4, 2), {"updates__vector_limit": 5.0, "updates__matrix_limit": 2.5}, 1.0),
+    "walks, annealed": (random_walks(25, ENTITIES, DIRECTED, 4, 3), {"updates__vector_limit": 5.0}, 0.25),
+    "walks, noises shared by all": (random_walks(25, ENTITIES, DIRECTED, 3, 5), {"sampling__noise_sharing": "batch"}, 1.0),
+    "one noise drawn": (random_walks(9, ENTITIES, DIRECTED, 2, 4), {"sampling__noise_draws": 1, "sampling__noises": 5}, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_is_that_of_the_loop(name: str) -> None:
+    walks, changes, anneal = CASES[name]
+    settings = small("base", **{**FREE, **changes})
+    parameters, batch = started(settings), batch_of(walks, width=5, empty_tiles=1)
+    noise = FixedNoise(batch, settings)
+    oracle = StepOracle(parameters, batch, noise.noises, settings, anneal)
+    result = take_step(parameters, batch, noise, settings, torch.tensor(anneal), torch.Generator())
+    assert result.loss.item() == pytest.approx(oracle.loss.item(), rel=1e-4)
+    assert result.edges.item() == len(oracle.paths)
+    assert result.coder_loss.item() == 0
+    for key, value in parameters.tensors().items():
+        moved = (oracle.after[key] - oracle.before[key]).abs().max()
+        assert moved > 0, key
+        # Compare what was added, not the sum: a wrong update must not hide behind a large value.
+        found = value.double() - oracle.before[key]
+        assert torch.allclose(found, oracle.after[key] - oracle.before[key], rtol=1e-3, atol=float(moved) * 2e-4), key
+
+
+def test_counters_of_one_walk() -> None:
+    # The walk 0 -r1→ 2 -r3→ 5 is two training paths; k = 3, and two noises drawn a tile weigh 1.5 each.
+    settings = small("base", **FREE, sampling__noise_draws=2)
+    parameters, batch = started(settings), batch_of([Walk(0, ((1, 2, True), (3, 5, False)))], width=2)
+    before, noise = snapshot(parameters), FixedNoise(batch, settings)
+    noise.noises = [torch.tensor([[4, 4]]), torch.tensor([[4, 5]])]
+    take_step(parameters, batch, noise, settings, torch.ones(()), torch.Generator())
+    assert (parameters.head_count_E - before["head_count_E"]).tolist() == [8, 0, 0, 0, 0, 0, 0]
+    assert (parameters.tail_count_E - before["tail_count_E"]).tolist() == pytest.approx([0, 0, 1, 0, 4.5, 2.5, 0])
+    assert (parameters.matrix_count_S - before["matrix_count_S"]).tolist() == [0, 1, 0, 0]
+
+
+def test_prefixes_are_counted_at_their_heads(family: Dataset) -> None:
+    adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
+    stream = WalkStream(adjacency, family.num_directed, edges=200, tile=8, mean=1.5, longest=5, power=1.0, device=CPU)
+    for batch in (stream.batch(0, torch.Generator().manual_seed(0)), batch_of(random_walks(20, 9, 3, 4, 1), 4, empty_tiles=2)):
+        expected = Counter(path.head for path in prefixes_of(batch))
+        assert prefixes_per_head(batch, family.num_entities).tolist() == [expected[entity] for entity in range(family.num_entities)]
+
+
+@pytest.mark.parametrize("name", ["joint", "joint+comp"])
+def test_fast_and_plain_products_take_the_same_steps(name: str, family: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small(name)
+    facts = directed(family.train, family.num_relations)
+    stream: FactStream | WalkStream = FactStream(facts, family.num_directed, edges=48, tile=8, seed=0, device=CPU)
+    if name == "joint+comp":
+        adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
+        stream = WalkStream(adjacency, family.num_directed, edges=48, tile=8, mean=1.0, longest=4, power=1.0, device=CPU)
+    noise = NoiseSource(facts, "uniform", CPU)
+    results = []
+    for plain in (False, True):
+        if plain:
+            monkeypatch.setattr(paths_module, "tiles_of", PlainTiles)
+        generator = torch.Generator().manual_seed(1)
+        parameters = started(settings, family.num_entities, family.num_directed)
+        for step in range(5):
+            take_step(parameters, stream.batch(step, generator), noise, settings, torch.tensor(0.5), generator)
+        results.append(snapshot(parameters))
+    for key, value in results[0].items():
+        assert torch.allclose(value, results[1][key], rtol=1e-4, atol=1e-5), key
+
+
+def test_matrices_are_drawn_by_their_updates() -> None:
+    count_S = torch.tensor([0.0, 3.0, 0.0, 1.0])
+    relation_J, repeats_J = draw_matrices(count_S, 4000.4, torch.Generator().manual_seed(0))
+    times = Counter(relation_J.tolist())
+    assert sum(times.values()) == 4000 and set(times) == {1, 3}
+    assert times[1] == pytest.approx(3000, abs=3.3 * math.sqrt(4000 * 3 / 16))
+    assert repeats_J.tolist() == [times[relation] for relation in relation_J.tolist()]
+    assert len(draw_matrices(count_S, 0.01, torch.Generator())[0]) == 1  # at least one; who calls weighs it down
+
+
+@pytest.mark.parametrize(("expected", "rate", "share"), [(1.0, 0.01, 0.01), (3.0, 0.01, 0.03), (0.25, 0.01, 0.0025), (5.0, 1e6, math.inf)])
+def test_a_matrix_drawn_m_times_is_pulled_m_times_as_far_within_what_is_safe(expected: float, rate: float, share: float) -> None:
+    parameters = started(small("base"))
+    before = parameters.matrix_SDD.clone()
+    count_S = torch.tensor([0.0, 0.0, 7.0, 0.0])  # only relation 2 was updated, so only it can be drawn
+    pull_towards_orthogonal_(parameters, count_S, torch.tensor(rate), expected, torch.Generator().manual_seed(0))
+    pull_XDD, safe_X = orthogonal_pull(before[2:3])
+    moved = before[2] + min(share, safe_X.item()) * pull_XDD[0]
+    assert torch.allclose(parameters.matrix_SDD[2], moved, atol=1e-6)
+    assert torch.equal(parameters.matrix_SDD[[0, 1, 3]], before[[0, 1, 3]])
+
+
+@pytest.mark.parametrize(("every", "anneal"), [(48.0, 1.0), (16.0, 1.0), (24.0, 0.5)])
+def test_the_coder_steps_as_its_gradients_say(every: float, anneal: float) -> None:
+    # With one relation there is one noise relation too, so nothing is left to chance.
+    settings = small("joint", coder__every=every, coder__matrix_decay=1.0)
+    parameters = started(settings, num_directed=1)
+    assert parameters.coder_count is not None and parameters.encoder_CQ is not None and parameters.decoder_CQ is not None
+    parameters.coder_count.fill_(700)
+    parameters.decoder_CQ.mul_(-2)
+    parameters.matrix_count_S.fill_(64)
+    before, draws = snapshot(parameters), round(48 / every)
+    encoder_CQ, decoder_CQ = coder_in_force(parameters, settings.coder)
+    flat_JQ = flatten_matrices(before["matrix_SDD"]).expand(draws, -1)
+    found = coder_gradients(flat_JQ, flat_JQ[:, None].expand(-1, 3, -1), encoder_CQ, decoder_CQ, smooth=True, saturation=6.0)
+    loss = train_coder_(parameters, torch.ones(1), settings, torch.tensor(anneal), torch.Generator())
+    assert loss.item() == pytest.approx(found.loss.item())
+    rate = anneal * 2.0**-6 / (1 + 2.0**-6 * 64)  # halved by its counter
+    close = {"rtol": 1e-3, "atol": 1e-6}
+    assert torch.allclose((parameters.matrix_SDD - before["matrix_SDD"]).flatten(), rate * found.matrix_JQ.sum(0), **close)
+    assert torch.allclose(parameters.encoder_CQ - before["encoder_CQ"], 0.25 * anneal * found.encoder_CQ, **close)
+    assert torch.allclose(parameters.decoder_CQ - before["decoder_CQ"], 0.25 * anneal * found.decoder_CQ, **close)
+    assert parameters.coder_count.item() == 700 + draws * anneal
+    assert parameters.matrix_count_S.item() == 64  # autoencoder steps do not raise it
+
+
+def test_a_small_batch_lets_the_coder_pull_less_on_matrices() -> None:
+    changes = []
+    for every in (48.0, 48.0 * 8):  # one autoencoder update expected, and an eighth of one
+        settings = small("joint", coder__every=every)
+        parameters = started(settings, num_directed=1)
+        before = parameters.matrix_SDD.clone()
+        train_coder_(parameters, torch.ones(1), settings, torch.ones(()), torch.Generator())
+        changes.append(parameters.matrix_SDD - before)
+    assert torch.allclose(changes[0], 8 * changes[1], rtol=1e-2, atol=1e-6)
+
+
+def test_the_coder_touches_the_matrices_it_was_drawn_for_alone() -> None:
+    settings = small("joint")
+    parameters = started(settings)
+    before = snapshot(parameters)
+    train_coder_(parameters, torch.tensor([0.0, 5.0, 0.0, 0.0]), settings, torch.ones(()), torch.Generator().manual_seed(0))
+    assert torch.equal(parameters.matrix_SDD[[0, 2, 3]], before["matrix_SDD"][[0, 2, 3]])  # noise relations feel nothing
+    assert not torch.equal(parameters.matrix_SDD[1], before["matrix_SDD"][1])
+    for name in ("head_ED", "tail_ED", "head_count_E", "tail_count_E", "matrix_count_S"):
+        assert torch.equal(parameters.tensors()[name], before[name])
+
+
+def step_with(settings: Settings, size: float = 1.0) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Take one step on the same batch and noise whatever the settings; return the tensors before and after."""
+    parameters, batch = started(settings), batch_of(random_walks(25, ENTITIES, DIRECTED, 3, 5), width=5)
+    parameters.matrix_SDD.mul_(size)
+    before = snapshot(parameters)
+    take_step(parameters, batch, FixedNoise(batch, settings), settings, torch.ones(()), torch.Generator().manual_seed(0))
+    return before, snapshot(parameters)
+
+
+def test_switching_normalisation_off() -> None:
+    """With it the size of what is stored means nothing to the vectors; without it, everything."""
+    for normalise in (True, False):
+        settings = small("base", model__normalise=normalise)
+        plain, large = step_with(settings)[1], step_with(settings, size=3.0)[1]
+        assert torch.allclose(plain["head_ED"], large["head_ED"], atol=1e-6) is normalise
+        assert torch.allclose(plain["tail_ED"], large["tail_ED"], atol=1e-6) is normalise
+
+
+def test_switching_the_regulariser_off() -> None:
+    """Vectors and counters feel nothing of it in the step itself; the matrices do, and become more orthogonal."""
+    without, with_it = step_with(small("base", updates__orthogonal_rate=0.0)), step_with(small("base", updates__orthogonal_rate=1.0))
+
+    def defect(matrix_SDD: Tensor) -> float:
+        unit_SDD = matrix_SDD / (matrix_SDD.flatten(1).norm(dim=1) / math.sqrt(8))[:, None, None]
+        return float((unit_SDD @ unit_SDD.transpose(1, 2) - torch.eye(8)).norm())
+
+    for name in set(without[1]) - {"matrix_SDD"}:
+        assert torch.equal(without[1][name], with_it[1][name])
+    assert defect(with_it[1]["matrix_SDD"]) < 0.95 * defect(without[1]["matrix_SDD"])
+
+
+def test_switching_the_autoencoder_off() -> None:
+    before, after = step_with(small("joint"))
+    assert all(not torch.equal(before[name], after[name]) for name in ("encoder_CQ", "decoder_CQ", "coder_count"))
+    assert "encoder_CQ" not in step_with(small("base"))[1]
+    silent = step_with(small("joint", coder__matrix_rate=0.0))[1]
+    base = step_with(small("base"))[1]
+    assert torch.equal(silent["matrix_SDD"], base["matrix_SDD"])  # it learns, and the matrices do not hear of it
+    assert not torch.equal(after["matrix_SDD"], base["matrix_SDD"])
+
+
+def test_a_nan_shows_in_the_loss() -> None:
+    settings = small("joint")
+    parameters, batch = started(settings), batch_of(random_walks(5, ENTITIES, DIRECTED, 2, 6), width=5)
+    parameters.head_ED.fill_(math.nan)
+    result = take_step(parameters, batch, FixedNoise(batch, settings), settings, torch.ones(()), torch.Generator())
+    assert not torch.isfinite(result.loss)

@@ -1,0 +1,244 @@
+"""The codes of relations, made readable: how sparse they are, what each dimension means, which relations share one, and whether seeds agree.
+
+    c_r = ReLU(A m_r)        share_r = c_r / Σ_j c_rj
+
+c_r is the code by the plain ReLU (Takahashi et al. 2018, section 3; training may use a smoothed one), share_r is a row of the paper's heatmap.
+Dimensions are numbered from 1 wherever a person reads them, from 0 in tensors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from relcode.analysis.names import directed_names, short_directed_names
+from relcode.config import Settings
+from relcode.errors import NotFinite, RelcodeError
+from relcode.graph.vocab import Vocab
+from relcode.model.autoencoder import codes as plain_codes
+from relcode.model.autoencoder import flatten_matrices
+from relcode.model.parameters import Parameters, coder_in_force
+
+LARGE = 0.1  # an entry counts as large from this share on
+STOP_WORDS = frozenset("a an and are as at be by for from has have in into is its of on or per s that the their this to was were which with".split())  # noqa: SIM905
+WORD = re.compile(r"[^\W\d_]+|\d+")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class NoAutoencoder(RelcodeError):
+    """A run that has no codes, since no autoencoder was trained in it."""
+
+    def __init__(self, recipe: str) -> None:
+        """Say that a run of this recipe has no codes, and which has."""
+        super().__init__(f"this run (recipe {recipe}) has no autoencoder, so its relations have no codes: train with --recipe joint or joint+comp")
+
+
+@dataclass(frozen=True, eq=False)
+class RelationCodes:
+    """The codes of all 2R directed relations, r before R and its inverse at r + R."""
+
+    names: tuple[str, ...]  # as paths that can be typed: country_of_film, ^country_of_film
+    short: tuple[str, ...]  # the same, shortened without becoming ambiguous
+    code_SC: Tensor
+    share_SC: Tensor  # rows sum to 1; a code of zeros stays zeros
+    num_relations: int
+
+    @property
+    def num_dimensions(self) -> int:
+        """Return C, the size of a code."""
+        return self.code_SC.shape[1]
+
+    @property
+    def dominant_S(self) -> Tensor:
+        """Return the dimension with the largest entry of each code, counted from 0, and -1 for a code of zeros."""
+        best_S = self.share_SC.argmax(dim=1)
+        return torch.where(self.share_SC.any(dim=1), best_S, -1)
+
+    def table(self) -> pa.Table:
+        """Return one row a directed relation: names, the dominant dimension (from 1; null for zeros), code and share as lists."""
+        dominant = [number + 1 if number >= 0 else None for number in self.dominant_S.tolist()]
+        return pa.table(
+            {
+                "relation": pa.array(self.names, pa.utf8()),
+                "short": pa.array(self.short, pa.utf8()),
+                "dominant": pa.array(dominant, pa.int64()),
+                "code": pa.array(self.code_SC.tolist(), pa.list_(pa.float64())),
+                "share": pa.array(self.share_SC.tolist(), pa.list_(pa.float64())),
+            }
+        )
+
+
+def scale_to_share(code_SC: Tensor) -> Tensor:
+    """Return each row divided by its sum; a row of zeros stays zeros."""
+    total_S1 = code_SC.sum(dim=1, keepdim=True)
+    return torch.where(total_S1 > 0, code_SC / total_S1.clamp_min(torch.finfo(code_SC.dtype).tiny), 0)
+
+
+def relation_codes(parameters: Parameters, settings: Settings, relations: Vocab) -> RelationCodes:
+    """Read the codes out of a run's parameters; a run without an autoencoder raises :class:`NoAutoencoder`."""
+    if parameters.encoder_CQ is None:
+        raise NoAutoencoder(settings.recipe)
+    encoder_CQ, _ = coder_in_force(parameters, settings.coder)
+    return codes_of(plain_codes(parameters.matrix_SDD, encoder_CQ), relations)
+
+
+def codes_of(code_SC: Tensor, relations: Vocab) -> RelationCodes:
+    """Make the record of codes that are already computed, a row for each directed relation."""
+    code_SC = code_SC.detach().cpu().double()
+    if len(code_SC) != 2 * len(relations):
+        raise ValueError(f"{len(relations)} relations have {2 * len(relations)} directed codes, not {len(code_SC)}")
+    if not bool(code_SC.isfinite().all()):
+        raise NotFinite("a relation's code is not finite: the run diverged; train again with a lower rate")
+    return RelationCodes(directed_names(relations), short_directed_names(relations), code_SC, scale_to_share(code_SC), len(relations))
+
+
+@dataclass(frozen=True, slots=True)
+class Sparsity:
+    """How sparse codes are; the first two are means over the codes that are not all zeros, NaN where none is."""
+
+    two_largest: float  # the share that a code's two largest entries hold together
+    over_tenth: float  # how many entries of a code hold more than a tenth
+    zero_codes: int  # codes that are all zeros
+    relations: int  # directed ones
+    dimensions_used: int  # dimensions that are the largest of some code
+
+
+def sparsity(codes: RelationCodes) -> Sparsity:
+    """Measure how sparse the codes are (the paper: most relations have large values at two or three dimensions only)."""
+    dominant_S = codes.dominant_S
+    share_XC = codes.share_SC[dominant_S >= 0]
+    two_X = share_XC.topk(min(2, codes.num_dimensions), dim=1).values.sum(dim=1)
+    return Sparsity(
+        two_largest=float(two_X.mean()),
+        over_tenth=float((share_XC > LARGE).sum(dim=1).double().mean()),
+        zero_codes=int((dominant_S < 0).sum()),
+        relations=len(codes.names),
+        dimensions_used=len(dominant_S[dominant_S >= 0].unique()),
+    )
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a name in lower case, each once: split at signs and in camelCase, without stop-words and single letters."""
+    words = (word.casefold() for part in WORD.findall(name) for word in CAMEL.split(part))
+    return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in STOP_WORDS))
+
+
+@dataclass(frozen=True, slots=True)
+class StrongRelation:
+    """A relation that is strong in a dimension."""
+
+    relation: int  # directed number
+    name: str
+    short: str
+    share: float
+    code: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What one dimension of the codes stands for."""
+
+    number: int  # from 1
+    weight: float  # its part of all shares together
+    strongest: tuple[StrongRelation, ...]
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say it in one line: number, words, strongest relations."""
+        relations = ", ".join(f"{one.short} {one.share:.2f}" for one in self.strongest)
+        return f"{self.number:>2}  {' '.join(self.words) or '–'}: {relations or 'no relation'}"
+
+
+def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, ...]:
+    """Describe each dimension by its strongest relations (largest share, then largest code) and the words that relations in it have in common.
+
+    With p(w) the part of the dimension's shares that lies on relations whose name holds the word w, and q(w) the part of all relations that hold it,
+    words are ordered by p ln(p/q): what is frequent here and rare elsewhere. A word counts from two relations on, an inverse being no second one.
+    """
+    words = [words_of(name) for name in codes.names]
+    everywhere: dict[str, int] = defaultdict(int)
+    for some in words:
+        for word in some:
+            everywhere[word] += 1
+    total = float(codes.share_SC.sum()) or 1.0
+    found = []
+    for number in range(codes.num_dimensions):
+        share_S, code_S = codes.share_SC[:, number].tolist(), codes.code_SC[:, number].tolist()
+        order = sorted(range(len(share_S)), key=lambda one: (-share_S[one], -code_S[one], codes.names[one]))
+        strong = [StrongRelation(one, codes.names[one], codes.short[one], share_S[one], code_S[one]) for one in order[:top] if share_S[one] > 0]
+        common = _common_words(share_S, words, everywhere, codes.num_relations)
+        found.append(Dimension(number + 1, math.fsum(share_S) / total, tuple(strong), tuple(common[:top])))
+    return tuple(found)
+
+
+def _common_words(share_S: Sequence[float], words: Sequence[tuple[str, ...]], everywhere: dict[str, int], num_relations: int) -> list[str]:
+    """Return the words of the relations that have a large share here, those first that are frequent here and rare elsewhere."""
+    within = [number for number, share in enumerate(share_S) if share > LARGE]
+    mass: dict[str, float] = defaultdict(float)
+    holders: dict[str, set[int]] = defaultdict(set)
+    for number in within:
+        for word in words[number]:
+            mass[word] += share_S[number]
+            holders[word].add(number % num_relations)
+    total = math.fsum(share_S[number] for number in within)
+    telling = {word: mass[word] / total * math.log(mass[word] / total * len(words) / everywhere[word]) for word in mass if len(holders[word]) > 1}
+    return [word for word in sorted(telling, key=lambda word: (-telling[word], word)) if telling[word] > 0]
+
+
+def heatmap_order(codes: RelationCodes, per_dimension: int | None = None) -> list[int]:
+    """Return the relations in the order of the heatmap: by dominant dimension, then by falling share in it, so that shared dimensions show as blocks.
+
+    ``per_dimension`` keeps that many of each dimension; codes of zeros come last, and are left out where a number is given.
+    """
+    dominant = codes.dominant_S.tolist()
+    groups: dict[int, list[int]] = defaultdict(list)
+    for number, dimension in enumerate(dominant):
+        groups[dimension].append(number)
+    order: list[int] = []
+    for dimension in sorted(set(groups) - {-1}):
+        share_S = codes.share_SC[:, dimension].tolist()
+        order += sorted(groups[dimension], key=lambda one: (-share_S[one], codes.names[one]))[:per_dimension]
+    return order if per_dimension is not None else order + sorted(groups[-1], key=lambda one: codes.names[one])
+
+
+@dataclass(frozen=True, slots=True)
+class AlikePair:
+    """Two relations whose codes agree while their matrices differ."""
+
+    left: int
+    right: int
+    left_name: str
+    right_name: str
+    code_cosine: float
+    matrix_cosine: float
+
+
+def alike_codes(codes: RelationCodes, matrix_SDD: Tensor, *, top: int = 10, min_code_cosine: float = 0.9) -> tuple[AlikePair, ...]:
+    """Find relations whose codes have a cosine of at least ``min_code_cosine`` while their matrices differ most; by falling difference of the two.
+
+    The paper's example is producer_of_film and writer_of_film, codes .973, matrices .338: the autoencoder approximates, it does not equate. Of a
+    pair and the pair of its inverses, which tell the same story, the one with the larger difference is listed.
+    """
+    code_SC = torch.nn.functional.normalize(codes.code_SC, dim=1)
+    flat_SQ = torch.nn.functional.normalize(flatten_matrices(matrix_SDD.detach().cpu().float()), dim=1)
+    code_SS, matrix_SS = code_SC @ code_SC.T, (flat_SQ @ flat_SQ.T).double()
+    left_X, right_X = torch.triu_indices(len(code_SS), len(code_SS), offset=1)
+    wanted_X = code_SS[left_X, right_X] >= min_code_cosine
+    left_X, right_X = left_X[wanted_X], right_X[wanted_X]
+    order_X = (code_SS - matrix_SS)[left_X, right_X].argsort(descending=True, stable=True)
+    found: dict[frozenset[int], AlikePair] = {}
+    for left, right in zip(left_X[order_X].tolist(), right_X[order_X].tolist(), strict=True):
+        if len(found) == top:
+            break
+        inverses = frozenset((one + codes.num_relations) % len(codes.names) for one in (left, right))
+        if inverses not in found:
+            cosines = float(code_SS[left, right]), float(matrix_SS[left, right])
+            found[frozenset((left, right))] = AlikePair(left, right, codes.names[left], codes.names[right], *cosines)
+    return tuple(found.values())

@@ -1,30 +1,67 @@
+"""Updates worked by hand.
+
+Heads lie along (1, 0), tails along (0, 1) and matrices are I, so every score is 0: with k = 3 a fact pulls with ¾, and each of K = 2 noises,
+which stand for three, pushes with ¼·3/2 = ⅜.
+"""
+
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from training.small import small, snapshot
 from walked import Walk, batch_of
 
-from relcode.config import ModelSettings, UpdateSettings
+from relcode.config import Settings
 from relcode.model.parameters import Parameters, initial_parameters
-from relcode.model.paths import LevelGradients, PathGradients
-from relcode.ops.tiles import tiles_of
-from relcode.training.updates import limited, update_heads_, update_matrices_, update_tails_
+from relcode.sampling.noise import NoiseSource
+from relcode.training.step import take_step
+from relcode.training.updates import limited
 
 ONE = torch.ones(())
-SETTINGS = UpdateSettings(vector_rate=0.5, vector_decay=0.25, matrix_rate=0.5, matrix_decay=0.25, vector_limit=math.inf, matrix_limit=math.inf)
 
 
-def blank(entities: int = 4, directed: int = 3, d: int = 2) -> Parameters:
-    parameters = initial_parameters(entities, directed, ModelSettings(dim=d, autoencoder=False), torch.Generator().manual_seed(0))
-    for value in parameters.tensors().values():
-        value.zero_()
+class Noise(NoiseSource):
+    """Entities 2 and 3, always."""
+
+    def __init__(self) -> None:
+        pass
+
+    def draw(self, rows: int, columns: int, generator: torch.Generator) -> Tensor:
+        assert columns == 2
+        return torch.tensor([[2, 3]]).expand(rows, 2)
+
+
+def settings(**changes: Any) -> Settings:
+    free = dict.fromkeys(("updates__vector_limit", "updates__matrix_limit", "updates__factor_limit", "updates__saturation"), math.inf)
+    rates = {"updates__vector_rate": 0.5, "updates__vector_decay": 0.25, "updates__matrix_rate": 0.5, "updates__matrix_decay": 0.25}
+    return small("base", **{**free, **rates, "updates__orthogonal_rate": 0.0, "model__dim": 2, "sampling__noise_draws": 2, **changes})
+
+
+def first(settings: Settings) -> Parameters:
+    """Heads (1, 0), (1, 0), (1, 0), (2, 0); tails (0, 1), (0, 2), (0, 4), (0, 8); three matrices I; all counters 0."""
+    parameters = initial_parameters(4, 3, settings.model, torch.Generator())
+    parameters.head_ED.copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [2.0, 0.0]]))
+    parameters.tail_ED.copy_(torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 4.0], [0.0, 8.0]]))
+    parameters.matrix_SDD.copy_(torch.eye(2).expand(3, 2, 2))
     return parameters
 
 
-def settings(**changes: float) -> UpdateSettings:
-    return UpdateSettings(**{**{name: getattr(SETTINGS, name) for name in SETTINGS.__dataclass_fields__}, **changes})
+def changes_of(walks: list[Walk], anneal: float = 1.0, matrix_counts: tuple[float, ...] = (0.0, 0.0, 0.0), **options: Any) -> dict[str, Tensor]:
+    """Take a step and return what it added to each tensor."""
+    chosen = settings(**options)
+    parameters = first(chosen)
+    parameters.matrix_count_S.copy_(torch.tensor(matrix_counts))
+    before = snapshot(parameters)
+    take_step(parameters, batch_of(walks, width=4), Noise(), chosen, torch.tensor(anneal), torch.Generator())
+    return {name: value - before[name] for name, value in parameters.tensors().items()}
+
+
+FACTS = [Walk(1, ((0, 0, True),)), Walk(3, ((0, 2, True),)), Walk(1, ((0, 2, True),))]
+# The pull on y is ¾·tail − ⅜·(4 + 8): −3.75 for tail 0 and −1.5 for tail 2.
 
 
 def test_limits_by_hand() -> None:
@@ -36,68 +73,66 @@ def test_limits_by_hand() -> None:
 
 
 def test_heads_by_hand() -> None:
-    # Entity 1 starts two walks of one tile and entity 3 one; the fourth place is padding, whose gradient must not count.
-    level = batch_of([Walk(1, ((0, 0, True),)), Walk(3, ((0, 2, True),)), Walk(1, ((0, 2, True),))], width=4).levels[0]
-    gradient_TWD = torch.tensor([[[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [99.0, 99.0]]])
-    prefixes_E = torch.tensor([0.0, 2.0, 0.0, 1.0])
-    parameters = blank()
-    update_heads_(parameters, level, gradient_TWD, prefixes_E, SETTINGS, ONE, noises=3)
-    assert parameters.head_ED.tolist() == [[0, 0], [2.0, 0.5], [0, 0], [0, 1.0]]
-    assert parameters.head_count_E.tolist() == [0, 8, 0, 4]  # 1 + k for each path
-    assert parameters.tail_ED.abs().max() == 0 and parameters.tail_count_E.abs().max() == 0
-    # No more than one update of a vector in full, at half the rate: entity 1 moves by a quarter of the sum, entity 3 by half.
-    parameters = blank()
-    update_heads_(parameters, level, gradient_TWD, prefixes_E, settings(vector_limit=1.0), torch.tensor(0.5), noises=3)
-    assert parameters.head_ED.tolist() == [[0, 0], [0.5, 0.125], [0, 0], [0, 0.5]]
-    assert parameters.head_count_E.tolist() == [0, 2, 0, 2]
-
-
-def tails_case() -> tuple[tuple, PathGradients, list[torch.Tensor]]:
-    """One tile of two facts and padding, with tails 2, 0 and K = 2 noises 2 and 3."""
-    batch = batch_of([Walk(1, ((0, 2, True),)), Walk(3, ((0, 0, True),))], width=3)
-    tail_TWD = torch.tensor([[[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]])
-    noise_TKD = torch.tensor([[[-4.0, 0.0], [0.0, -8.0]]])
-    level = LevelGradients(tiles_of(torch.zeros(3, 2, 2), batch.levels[0].relation_T), tail_TWD, tail_TWD, tail_TWD, noise_TKD)
-    return batch.levels, PathGradients(tail_TWD, (level,), torch.zeros(())), [torch.tensor([[2, 3]])]
+    found = changes_of(FACTS)
+    assert found["head_ED"].flatten().tolist() == pytest.approx([0, 0, 0, 0.5 * (-3.75 - 1.5), 0, 0, 0, 0.5 * -1.5])
+    assert found["head_count_E"].tolist() == [0, 8, 0, 4]  # 1 + k for each path
 
 
 def test_tails_by_hand() -> None:
-    levels, found, noises = tails_case()
-    parameters = blank()
-    update_tails_(parameters, levels, found, noises, SETTINGS, ONE, k=3)
-    # Entity 2 is a tail once and a noise; two paths with k = 3 make 6 noises, 3 for each of the two drawn.
-    assert parameters.tail_ED.tolist() == [[0, 1.0], [0, 0], [-1.5, 0], [0, -4.0]]
-    assert parameters.tail_count_E.tolist() == [1, 0, 4, 3]
-    assert parameters.head_ED.abs().max() == 0
-    parameters = blank()
-    update_tails_(parameters, levels, found, noises, settings(vector_limit=2.0), torch.tensor(0.5), k=3)
-    assert parameters.tail_ED.flatten().tolist() == pytest.approx([0, 0.5, 0, 0, -0.375, 0, 0, -4 / 3])
-    assert parameters.tail_count_E.tolist() == pytest.approx([0.5, 0, 1, 1])
+    # Facts pull tails by ¾·y, noises are pushed by −⅜·(1 + 2 + 1). Entity 2 is both; three paths with k = 3 make 9 noises, 4.5 for each of the two.
+    found = changes_of(FACTS)
+    assert found["tail_ED"].flatten().tolist() == pytest.approx([0.5 * 0.75, 0, 0, 0, 0.5 * (2.25 - 1.5), 0, 0.5 * -1.5, 0])
+    assert found["tail_count_E"].tolist() == [1, 0, 6.5, 4.5]
 
 
-@pytest.mark.parametrize("one_matrix", [True, False])
-def test_matrices_by_hand(one_matrix: bool) -> None:
-    # One walk r0/r2, which chooses its second matrix again; another r0.
-    batch = batch_of([Walk(0, ((0, 1, True), (2, 2, True))), Walk(0, ((0, 3, True), (2, 0, False)))], width=2)
-    parameters = blank()
-    parameters.matrix_count_S.copy_(torch.tensor([0.0, 0.0, 8.0]))  # rate ½ and decay ¼: at τ = 8 the rate has halved
-    found = []
-    for level in batch.levels:
-        x_TWD, g_TWD = torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])
-        found.append(LevelGradients(tiles_of(parameters.matrix_SDD, level.relation_T), x_TWD, g_TWD, x_TWD, x_TWD))
-    count_S = update_matrices_(parameters, batch.levels, tuple(found), SETTINGS, ONE, one_matrix)
-    # xᵀ g summed over the tile is [[3, 0], [6, 1]].
-    assert parameters.matrix_SDD.tolist() == [[[1.5, 0], [3.0, 0.5]], [[0, 0], [0, 0]], [[0.75, 0], [1.5, 0.25]]]
-    assert count_S.tolist() == ([2, 0, 1] if one_matrix else [2, 0, 2])
-    assert parameters.matrix_count_S.tolist() == ([2, 0, 9] if one_matrix else [2, 0, 10])
+def test_matrices_by_hand() -> None:
+    # uᵀ g summed: 1·−3.75 + 2·−1.5 + 1·−1.5 at row 0, column 1. At τ = 8 the rate ½/(1 + ½·¼·8) has halved.
+    for count, rate in ((0.0, 0.5), (8.0, 0.25)):
+        found = changes_of(FACTS, matrix_counts=(count, 0.0, 0.0))
+        assert found["matrix_SDD"].flatten().tolist() == pytest.approx([0, rate * -8.25, *[0] * 10])
+        assert found["matrix_count_S"].tolist() == [3, 0, 0]
 
 
-def test_limits_and_annealing_of_matrices() -> None:
-    batch = batch_of([Walk(0, ((0, 1, True),)), Walk(0, ((0, 3, True),))], width=2)
-    parameters = blank()
-    ones_TWD = torch.ones(1, 2, 2)
-    level = LevelGradients(tiles_of(parameters.matrix_SDD, batch.levels[0].relation_T), ones_TWD, ones_TWD, ones_TWD, ones_TWD)
-    count_S = update_matrices_(parameters, batch.levels, (level,), settings(matrix_limit=1.0), torch.tensor(0.5), True)
-    assert count_S.tolist() == [2, 0, 0]  # as they were, before any limit
-    assert parameters.matrix_SDD[0].tolist() == [[0.25, 0.25], [0.25, 0.25]]  # rate ½ · anneal ½ · limit ½ · 2 rows
-    assert parameters.matrix_count_S.tolist() == [0.5, 0, 0]
+def test_limits_and_annealing_scale_updates_and_counters_alike() -> None:
+    free = changes_of(FACTS)
+    bound = changes_of(FACTS, anneal=0.5, updates__vector_limit=1.0, updates__matrix_limit=1.5)
+    head, tail, matrix = ([0.5, 0.25, 0.5, 0.5], [0.5, 0.5, 0.5 / 6.5, 0.5 / 4.5], [0.25, 0.5, 0.5])
+    for factors, names in ((head, ("head_ED", "head_count_E")), (tail, ("tail_ED", "tail_count_E")), (matrix, ("matrix_SDD", "matrix_count_S"))):
+        for name in names:
+            factor = torch.tensor(factors, dtype=free[name].dtype).view(-1, *[1] * (free[name].dim() - 1))
+            assert torch.allclose(bound[name], free[name] * factor), name
+
+
+def test_annealed_to_nothing_nothing_moves_and_nothing_is_counted() -> None:
+    assert all(change.abs().max() == 0 for change in changes_of(FACTS, anneal=0.0).values())
+
+
+def test_rows_no_path_touches_stay_as_they_are() -> None:
+    found = changes_of(FACTS)
+    assert found["head_ED"][[0, 2]].abs().max() == 0 and found["tail_ED"][1].abs().max() == 0 and found["matrix_SDD"][1:].abs().max() == 0
+
+
+@pytest.mark.parametrize(("second", "one", "every"), [(True, [-1.5, 0, -3.75], [-5.25, 0, -3.75]), (False, [-5.25, 0, 0], [-5.25, 0, -3.75])])
+def test_which_matrix_of_a_path_moves(second: bool, one: list[float], every: list[float]) -> None:
+    """The walk r0/r2 from entity 0 reaches 2, then 0: pulls −1.5 and −3.75. The second path updates r2, or keeps the first one's choice, r0."""
+    walk = [Walk(0, ((0, 2, True), (2, 0, second)))]
+    for mode, pulls in (("one", one), ("all", every)):
+        found = changes_of(walk, updates__path_matrices=mode)
+        assert found["matrix_SDD"][:, 0, 1].tolist() == pytest.approx([0.5 * pull for pull in pulls])
+        assert found["matrix_SDD"].abs().sum().item() == pytest.approx(0.5 * sum(map(abs, pulls)))
+        assert found["head_ED"][0].tolist() == pytest.approx([0, 0.5 * -5.25])  # the head feels both, whatever is chosen
+        assert found["head_count_E"].tolist() == [8, 0, 0, 0]
+
+
+def test_a_counter_counts_the_rows_a_matrix_was_updated_with() -> None:
+    twice = [Walk(0, ((0, 2, True), (2, 0, True))), Walk(0, ((0, 2, True), (2, 0, False)))]
+    assert changes_of(twice, updates__path_matrices="one")["matrix_count_S"].tolist() == [2, 0, 1]
+    assert changes_of(twice, updates__path_matrices="all")["matrix_count_S"].tolist() == [2, 0, 2]
+
+
+def test_long_factors_of_a_matrix_update_are_scaled_down() -> None:
+    # −3.75 and −1.5 are cut to length 1, and the head (2, 0) too; vectors move as before.
+    found = changes_of(FACTS, updates__factor_limit=1.0)
+    assert found["matrix_SDD"].flatten()[:2].tolist() == pytest.approx([0, 0.5 * -3])
+    assert torch.equal(found["head_ED"], changes_of(FACTS)["head_ED"])
+    assert torch.equal(found["tail_ED"], changes_of(FACTS)["tail_ED"])

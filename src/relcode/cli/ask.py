@@ -1,0 +1,173 @@
+"""``relcode evaluate``, ``relcode predict`` and ``relcode score``: what a run is worth, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from relcode.cli.show import heading, notice, print_json, print_table, print_tsv, say
+from relcode.errors import SettingError
+
+if TYPE_CHECKING:
+    from relcode.evaluation.metrics import Metrics
+    from relcode.evaluation.report import Report
+    from relcode.explore.records import Answers
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+MemoryOption = Annotated[str | None, typer.Option(help="Bound on the memory that ranking takes, such as 2GB.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (evaluate, predict, score):
+        app.command()(command)
+
+
+def evaluate(
+    run: RunArgument,
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    protocol: Annotated[str, typer.Option(help="realistic or paper.")] = "realistic",
+    memory: MemoryOption = None,
+    relations: Annotated[bool, typer.Option("--relations", help="Show each relation too.")] = False,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Measure a run on a split by filtered ranks."""
+    from relcode.explore.model import Model
+
+    model = Model.open(run, device)
+    report = model.evaluate(split, protocol, memory)
+    if json:
+        print_json(report.to_json(relations))
+        return
+    facts = len(model.dataset.split(split))
+    say(f"{model.dataset.name} {split}, protocol {report.protocol.name}: {facts:,} facts, each asked for its head and its tail")
+    print_report(report, relations)
+
+
+def print_report(report: Report, relations: bool = False) -> None:
+    """Print the rows of a report."""
+    rows = {"both": report.both, "head": report.head, "tail": report.tail}
+    if report.both.unseen:
+        rows["seen only"] = report.seen_only
+        notice(f"{report.both.unseen:,} facts hold an entity never trained; the last row leaves them out")
+    print_metrics("queries", rows)
+    ties = report.both.ties
+    if ties.mrr_optimistic - ties.mrr_pessimistic > 5e-4:
+        mrr = f"MRR between {ties.mrr_pessimistic:.3f} and {ties.mrr_optimistic:.3f}"
+        say(f"ties: {mrr}, MR between {ties.mr_optimistic:,.1f} and {ties.mr_pessimistic:,.1f}")
+    if relations:
+        heading("by relation")
+        print_metrics("relation", {name: directions.both for name, directions in report.per_relation().items()})
+
+
+def print_metrics(what: str, rows: dict[str, Metrics]) -> None:
+    """Print a row of metrics for each name."""
+    columns = ("MRR", "MR", "H@1", "H@3", "H@10", "AMRI", "n")
+    lines = [(name, m.mrr, m.mr, m.hits[1], m.hits[3], m.hits[10], m.amri, m.n) for name, m in rows.items()]
+    print_table((what, *columns), lines, right=columns)
+
+
+def predict(
+    run: RunArgument,
+    head: Annotated[str | None, typer.Option(help="The head: an entity's name, or a label that only one has.")] = None,
+    relation: Annotated[str | None, typer.Option(help="The relation; ^R for its inverse.")] = None,
+    tail: Annotated[str | None, typer.Option(help="The tail, where heads are asked for; with --head, relations are.")] = None,
+    path: Annotated[str | None, typer.Option(help="A path in place of a relation: r1/^r2/r3, <a/b> for a name with a slash.")] = None,
+    queries: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Many questions, a line each: head, tab, relation or path (-: standard input).")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many answers.")] = 10,
+    new: Annotated[bool, typer.Option("--new", help="Leave out the answers that the facts give already.")] = False,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Answer questions: tails, heads, relations or paths.
+
+    Give --head and --relation for tails, --tail and --relation for heads, --head and --path for a path's ends, --head and --tail for relations.
+    """
+    from relcode.explore.model import Model
+    from relcode.explore.questions import Question, ask, read_questions
+
+    if queries is not None:
+        if any(part is not None for part in (head, relation, tail, path)):
+            raise SettingError("--queries brings its own heads and relations: leave out --head, --relation, --tail and --path")
+        model = Model.open(run, device)
+        for number, question in enumerate(read_questions(model, queries)):
+            _print_many(ask(model, question, top, new), json, first=number == 0)
+        return
+    question = Question(head=head, relation=relation, tail=tail, path=path)
+    answers = ask(Model.open(run, device), question, top, new)
+    if json:
+        print_json(answers.to_json())
+    else:
+        print_answers(answers)
+
+
+def _print_many(answers: Answers[Any], json: bool, first: bool) -> None:
+    """Print the answers to one of many questions: a line of JSON, or rows of tab-separated text under one header."""
+    if json:
+        print_json(answers.to_json())
+        return
+    if answers.note:
+        notice(answers.note)
+    if first:
+        print_tsv([("head", "path", "rank", "entity", "label", "score", "known")])
+    asked = (answers.question["head"], answers.question.get("relation") or answers.question["path"])
+    print_tsv((*asked, str(one.rank), one.entity, one.label, f"{one.score:.6g}", "known" if one.known else "") for one in answers)
+
+
+def print_answers(answers: Answers[Any]) -> None:
+    """Print answers as a table; known ones are marked."""
+    if answers.note:
+        notice(answers.note)
+    question = answers.question
+    say(f"{question.get('head', '?')}  {question.get('relation') or question.get('path') or '?'}  {question.get('tail', '?')}")
+    if not len(answers):
+        say("no answers")
+        return
+    names = [name for name in answers.table().column_names if name != "label" or any(one.label != one.entity for one in answers)]
+    rows = [["known" if name == "known" and one.known else "" if name == "known" else getattr(one, name) for name in names] for one in answers]
+    print_table(names, rows, right=("rank", "score"), styles=["dim" if one.known else None for one in answers])
+
+
+def score(
+    run: RunArgument,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Facts, a line each: head, tab, relation, tab, tail (-: standard input).")],
+    memory: MemoryOption = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Score and rank each fact of a file.
+
+    Prints tab-separated text, or with --json a line of JSON for each fact: scores and filtered ranks of the tail and of the head.
+    """
+    from relcode.explore.model import Model
+    from relcode.explore.questions import read_named_facts
+
+    model = Model.open(run, device)
+    scores = model.score_facts(read_named_facts(model, file), memory)
+    if json:
+        for one in scores:
+            print_json(one.to_json())
+        return
+    for note in dict.fromkeys(one.note for one in scores if one.note):
+        notice(note)
+    print_tsv([("head", "relation", "tail", "score", "rank", "head_score", "head_rank", "known")])
+    print_tsv(
+        (
+            one.head,
+            one.relation,
+            one.tail,
+            f"{one.score:.6g}",
+            f"{one.rank:g}",
+            f"{one.head_score:.6g}",
+            f"{one.head_rank:g}",
+            "known" if one.known else "",
+        )
+        for one in scores
+    )

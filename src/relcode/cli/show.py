@@ -1,0 +1,86 @@
+"""Printing records: results to standard output, notices and progress to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 1000  # in a pipe nothing is cut or wrapped: whoever reads it can
+
+
+def console(stream: IO[str] | None = None) -> Console:
+    """Return a console on standard output (or ``stream``) that shows names as they are: no markup, no highlighting, no emoji codes."""
+    target = sys.stdout if stream is None else stream
+    width = None if target.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
+    return Console(file=target, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def notices() -> Console:
+    """Return the console on standard error."""
+    return console(sys.stderr)
+
+
+def print_json(record: Any) -> None:
+    """Print one JSON value on one line, and nothing else."""
+    print(json.dumps(record, ensure_ascii=False, allow_nan=False))
+
+
+def say(*lines: str) -> None:
+    """Print lines of text, wrapped only on a terminal."""
+    screen = console()
+    for line in lines:
+        screen.print(Text(line))
+
+
+def notice(line: str) -> None:
+    """Print a line to standard error."""
+    notices().print(Text(line))
+
+
+def heading(text: str) -> None:
+    """Print a heading with a blank line before it."""
+    console().print(Text(f"\n{text}", style="bold"))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = (), styles: Sequence[str | None] = ()) -> None:
+    """Print a plain table; ``right`` names the columns of numbers, ``styles`` colours rows."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
+    for number, row in enumerate(rows):
+        table.add_row(*(Text(_written(value)) for value in row), style=styles[number] if number < len(styles) else None)
+    screen = console()
+    if screen.is_terminal:
+        screen.print(table)
+        return
+    with screen.capture() as capture:  # a pipe gets no spaces at the ends of lines
+        screen.print(table)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def print_tsv(rows: Iterable[Sequence[object]]) -> None:
+    """Print rows as tab-separated text."""
+    for row in rows:
+        print("\t".join(_written(value) for value in row))
+
+
+def has_terminal() -> bool:
+    """Say whether standard error is a terminal, where a progress bar can move."""
+    return sys.stderr.isatty()
+
+
+def _written(value: object) -> str:
+    """Write a value for people: fractions with three or four digits, whole numbers with separators, yes for true."""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,63 @@
+"""Answering in numbers: the best candidates of a query vector, and what the facts say already."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from relcode.errors import NotFinite, SettingError
+from relcode.graph.known import KnownAnswers
+from relcode.model.score import Scorer
+
+
+def check_top(top: int) -> None:
+    """Refuse a number of answers below 1."""
+    if top < 1:
+        raise SettingError(f"top cannot be {top}: it must be a whole number of at least 1")
+
+
+def best_entities(scorer: Scorer, query_D: Tensor, known_X: Tensor, top: int, new: bool) -> tuple[list[int], list[float]]:
+    """Return the ``top`` entities t with the highest q·v_t, and the scores; of equals the lower number comes first.
+
+    Entities never trained have no vector of their own and are no candidates; with ``new``, neither are the known answers.
+    """
+    score_E = scorer.scores(query_D[None])[0]
+    check_finite(score_E)
+    score_E = score_E.masked_fill(~scorer.seen_E, -math.inf)
+    if new:
+        score_E[known_X.to(score_E.device)] = -math.inf
+    score_X, entity_X = score_E.sort(descending=True, stable=True)
+    kept = min(top, int((score_X > -math.inf).sum()))
+    return entity_X[:kept].tolist(), score_X[:kept].tolist()
+
+
+def relation_scores(scorer: Scorer, head: int, tail: int) -> Tensor:
+    """Return u_h M_s v_t for every directed relation s; [S]."""
+    score_S = (scorer.head_ED[head] @ scorer.matrix_SDD) @ scorer.tail_ED[tail]
+    check_finite(score_S)
+    return score_S
+
+
+def check_finite(score_X: Tensor) -> None:
+    """Raise ``NotFinite`` where a score is NaN or infinite."""
+    if not bool(score_X.isfinite().all()):
+        raise NotFinite("scores are NaN or infinite: the model has diverged and cannot answer")
+
+
+def reached(known: KnownAnswers, head: int, path: Sequence[int]) -> Tensor:
+    """Return the entities that known facts lead to from ``head`` along the path, each once, sorted."""
+    entity_X = torch.tensor([head])
+    for relation in path:
+        entity_X = known.pairs(entity_X, torch.full_like(entity_X, relation))[1].unique()
+    return entity_X
+
+
+def joined_by(known: KnownAnswers, head: int, tail: int, num_directed: int) -> Tensor:
+    """Tell for each directed relation s whether (head, s, tail) is known; bool [S]."""
+    relation_X, entity_X = known.pairs(torch.full((num_directed,), head), torch.arange(num_directed))
+    is_joined_S = torch.zeros(num_directed, dtype=torch.bool)
+    is_joined_S[relation_X[entity_X == tail]] = True
+    return is_joined_S

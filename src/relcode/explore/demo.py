@@ -1,0 +1,62 @@
+"""What the demonstration shows, as records: how good the model is, what it predicts, which compositions it found, what its codes mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from relcode.analysis.codes import RelationCodes
+from relcode.analysis.discovery import FoundCompositions, found_compositions
+from relcode.config import Settings
+from relcode.evaluation.baseline import most_frequent_answers
+from relcode.evaluation.report import Report, evaluate
+from relcode.explore.model import Model
+from relcode.explore.new_facts import NewFact, new_facts
+from relcode.graph.dataset import Dataset
+from relcode.recipes import recipe
+
+DATASET = "world"
+PREDICTED = 10
+MOST_COMPOSITIONS = 12
+QUICK = {"model.dim": 32, "training.epochs": 3, "training.validations": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that the demonstration shows of a trained model; ``codes`` is None where the recipe has no autoencoder."""
+
+    report: Report
+    baseline: Report
+    new_facts: tuple[NewFact, ...]
+    compositions: FoundCompositions
+    codes: RelationCodes | None
+
+
+def demo_settings(quick: bool = False) -> Settings:
+    """Return the settings of the demonstration; ``quick`` only shows that everything runs."""
+    values = {"model.dim": 64, "sampling.edges": 1024, "sampling.tile": 8, "sampling.noise_draws": 8, "training.epochs": 60}
+    return recipe("joint+comp").with_values(values).with_values(QUICK if quick else {})
+
+
+def fresh_folder(parent: Path = Path("runs")) -> Path:
+    """Return a folder that does not exist yet: runs/demo-1, runs/demo-2, …"""
+    number = 1
+    while (folder := parent / f"demo-{number}").exists():
+        number += 1
+    return folder
+
+
+def baseline_report(dataset: Dataset) -> Report:
+    """Measure the most-frequent-answer baseline on test."""
+    return evaluate(most_frequent_answers(dataset), dataset, "test")
+
+
+def findings(model: Model) -> Findings:
+    """Look at a trained model from all sides."""
+    return Findings(
+        report=model.evaluate("test"),
+        baseline=baseline_report(model.dataset),
+        new_facts=tuple(new_facts(model, PREDICTED)),
+        compositions=found_compositions(model.scorer, model.dataset, top=MOST_COMPOSITIONS),
+        codes=model.codes() if model.settings.model.autoencoder else None,
+    )

@@ -1,0 +1,102 @@
+"""Questions put as data: one record each, read from arguments or from lines of a file, answered by a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from relcode.errors import DataError, RelcodeError, SettingError
+from relcode.explore.model import Model
+from relcode.explore.records import Answer, Answers, RelationAnswer
+from relcode.graph.facts import facts_from_blocks, names_of, read_facts
+from relcode.graph.lines import Block, read_blocks, split_blocks
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is given of a fact or path; what is missing is asked for."""
+
+    head: str | None = None
+    relation: str | None = None
+    tail: str | None = None
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no question, saying which are."""
+        given = tuple(name for name in ("head", "relation", "tail", "path") if getattr(self, name) is not None)
+        if given not in (("head", "relation"), ("relation", "tail"), ("head", "tail"), ("head", "path")):
+            what = " and ".join(given) or "nothing"
+            raise SettingError(
+                f"given is {what}: a question gives a head and a relation, a tail and a relation, a head and a path, or a head and a tail"
+            )
+
+
+def ask(model: Model, question: Question, top: int = 10, new: bool = False) -> Answers[Answer] | Answers[RelationAnswer]:
+    """Answer one question."""
+    if question.path is not None and question.head is not None:
+        return model.answer_path(question.head, question.path, top, new)
+    if question.relation is None:
+        return model.predict_relations(str(question.head), str(question.tail), top, new)
+    if question.head is not None:
+        return model.predict_tails(question.head, question.relation, top, new)
+    return model.predict_heads(str(question.tail), question.relation, top, new)
+
+
+def read_questions(model: Model, source: str | Path) -> list[Question]:
+    """Read a file of questions ("-": standard input), a line each: head, tab, relation or path. All names are looked up before any is answered."""
+    questions = []
+    for number, line in _lines(source):
+        with _located(source, number):
+            try:
+                fields = line.decode("utf-8").split("\t")
+            except UnicodeDecodeError:
+                raise DataError("not UTF-8; save the file as UTF-8") from None
+            if len(fields) != 2:
+                raise DataError(f"{len(fields)} field(s); expected two: head, tab, relation or path")
+            model.names.entity(fields[0])
+            steps = model.names.path(fields[1])
+            questions.append(Question(head=fields[0], relation=fields[1]) if len(steps) == 1 else Question(head=fields[0], path=fields[1]))
+    if not questions:
+        raise DataError(f"{_called(source)}: empty; expected a question on each line: head, tab, relation or path")
+    return questions
+
+
+def read_named_facts(model: Model, source: str | Path) -> list[tuple[str, str, str]]:
+    """Read a file of facts ("-": standard input) whose names the model knows; the message about one it does not know says the line."""
+    if str(source) == STANDARD_INPUT:
+        table = facts_from_blocks(split_blocks(sys.stdin.buffer, _called(source)), _called(source))
+    else:
+        table = read_facts(Path(source))
+    facts = list(names_of(table))
+    for number, (head, relation, tail) in enumerate(facts, start=1):
+        with _located(source, number):
+            model.names.entity(head)
+            model.names.relation(relation)
+            model.names.entity(tail)
+    return facts
+
+
+def _lines(source: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Go through the numbered lines of a file or of standard input."""
+    blocks: Iterable[Block] = split_blocks(sys.stdin.buffer, _called(source)) if str(source) == STANDARD_INPUT else read_blocks(Path(source))
+    for block in blocks:
+        yield from block.lines()
+
+
+@contextmanager
+def _located(source: str | Path, line: int) -> Iterator[None]:
+    """Put the file and line before the message of whatever goes wrong."""
+    try:
+        yield
+    except RelcodeError as error:
+        error.args = (f"{_called(source)}, line {line}: {error}",)
+        raise
+
+
+def _called(source: str | Path) -> str:
+    return "standard input" if str(source) == STANDARD_INPUT else str(source)

@@ -89,6 +89,11 @@ def test_draws_follow_the_weights_and_weight_zero_is_never_drawn() -> None:
     assert chi_square(count[some], draws * weight[some].double() / weight.sum()) < 16.3  # 99.9 % of chi-square with 3 degrees of freedom
 
 
+def test_draws_that_fall_exactly_on_an_edge_belong_to_the_row_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor([0.0, 0.25, 1 - 2.0**-53], dtype=torch.float64))
+    assert draw_rows(cumulative(torch.tensor([0, 1, 0, 3, 0])), (3,), torch.Generator()).tolist() == [1, 3, 3]
+
+
 def test_the_same_generator_state_draws_the_same_rows() -> None:
     shares = cumulative(torch.arange(1, 50))
     first, second = (draw_rows(shares, (64,), torch.Generator().manual_seed(7)) for _ in range(2))

@@ -176,7 +176,7 @@ def ranks_left_out(matrix_SDD: Tensor, triple_N3: Tensor, chosen: Filter, alone:
 
 
 def best_new_pairs(scorer: Scorer, index: PairIndex, composition: Composition, most: int) -> list[Grounding]:
-    """Return the pairs of r1/r2 that are not facts of r3 and that the model believes most, by falling score u_h M_3 v_t; the first LOOKED_AT compete."""
+    """Return the pairs of r1/r2 that are not facts of r3 with the highest scores u_h M_3 v_t (of the first LOOKED_AT)."""
     candidates = counter_examples(index, composition, LOOKED_AT)
     if not candidates or not most:
         return []

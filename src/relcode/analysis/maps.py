@@ -114,7 +114,8 @@ def cosine_distances(gram_NN: Tensor) -> Tensor:
 
 def principal_variances(gram_NN: Tensor) -> Tensor:
     """Return the variances along the principal axes of N vectors, largest first, from the vectors' products with each other."""
-    return torch.linalg.eigvalsh(_centred(gram_NN.double())).clamp_min(0).flip(0)
+    variance_N: Tensor = torch.linalg.eigvalsh(_centred(gram_NN.double()))
+    return variance_N.clamp_min(0).flip(0)
 
 
 def participation_ratio(variance_N: Tensor) -> float:

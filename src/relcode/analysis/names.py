@@ -30,7 +30,7 @@ def ladder(name: str) -> tuple[str, ...]:
     """
     steps = name.split(TWO_STEPS)
     forms: list[str] = []
-    if len(steps) == 1:
+    if len(steps) == 1 or not all(map(_segments, steps)):
         first = 1 if ":" in name or "#" in name else 2
         forms = [_last(name, count) for count in range(first, _segments(name))]
     else:

@@ -68,7 +68,7 @@ def print_report(report: Report, relations: bool = False) -> None:
 def print_metrics(what: str, rows: dict[str, Metrics]) -> None:
     """Print a row of metrics for each name."""
     columns = ("MRR", "MR", "H@1", "H@3", "H@10", "AMRI", "n")
-    lines = [(name, m.mrr, m.mr, m.hits[1], m.hits[3], m.hits[10], m.amri, m.n) for name, m in rows.items()]
+    lines = [(name, m.mrr, f"{m.mr:,.1f}", m.hits[1], m.hits[3], m.hits[10], m.amri, m.n) for name, m in rows.items()]
     print_table((what, *columns), lines, right=columns)
 
 

@@ -82,7 +82,7 @@ def _print_compositions(found: FoundCompositions, num_directed: int) -> None:
     """Print the compositions that the facts support, with the place the model gives them, and what the model proposes beyond them."""
     heading("Compositions: two relations, one after the other, that amount to a third")
     columns = ("jaccard", "place")
-    rows = [(one.path, one.target, one.counts.jaccard, one.rank) for one in found.supported]
+    rows = [(one.path, one.target, one.counts.jaccard, f"{one.rank:g}") for one in found.supported]
     print_table(("path", "relation", *columns), rows, right=columns)
     say(f"(jaccard: how alike the pairs they join are; place: of the relation's matrix by nearness to the path's product, 1 to {num_directed})")
     if found.proposed:

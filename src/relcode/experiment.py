@@ -94,11 +94,10 @@ def train(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]
     if not len(dataset.train):
         raise DataError(f"dataset {dataset.name} has no training facts")
     device = choose_device(settings.training.device)
-    run = create_run(folder, dataset, settings, device)
     with _numerics(settings, device):
         trainer = make_trainer(dataset, settings, device)
         state = initial_state(dataset, settings, device)
-        run = run.save(state)
+        run = create_run(folder, dataset, settings, device).save(state)  # after what may fail for want of memory: no folder without a state in it
         yield from _training(run, dataset, trainer, state)
 
 

@@ -17,7 +17,7 @@ from relcode.cli import ask, data, demo, inspect, training
 from relcode.errors import RelcodeError
 
 INTERRUPTED = 130
-BROKEN_PIPE = 141
+BROKEN_PIPE = 1
 
 app = typer.Typer(
     name="relcode",

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from relcode.cli.show import has_terminal, notice, notices
 from relcode.experiment import Advanced, Event, Finished, Started, Validated
-from relcode.explore.training import describe_event, describe_losses, describe_validation, duration, watched
+from relcode.explore.training import describe_event, describe_losses, describe_validation, duration, smoothed, watched
 
 
 def shown(events: Iterable[Event]) -> Iterator[Event]:
     """Pass events on, showing them on standard error."""
-    return _with_bar(events) if has_terminal() else watched(events, progress=True)
+    return _with_bar(smoothed(events)) if has_terminal() else watched(events, progress=True)
 
 
 def _with_bar(events: Iterable[Event]) -> Iterator[Event]:

@@ -1,10 +1,16 @@
-"""Amounts of memory as people write them."""
+"""Memory: amounts as people write them, and whether a model fits."""
 
 from __future__ import annotations
 
+import os
 import re
 
-from relcode.errors import SettingError
+import torch
+
+from relcode.config import Settings
+from relcode.errors import RelcodeError, SettingError
+from relcode.experiment import choose_device
+from relcode.graph.dataset import Dataset
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
@@ -18,3 +24,31 @@ def parse_memory(text: str | int | None) -> int | None:
     if match is None:
         raise SettingError(f"memory cannot be {text!r}: write an amount such as 2GB, 500MB or a number of bytes")
     return int(float(match.group(1)) * UNITS[match.group(2).upper()])
+
+
+def parameter_bytes(dataset: Dataset, settings: Settings) -> int:
+    """Return what the parameters take: two vectors an entity, a matrix a directed relation, encoder and decoder, in float32."""
+    d, c = settings.model.dim, settings.model.code_dim if settings.model.autoencoder else 0
+    return 4 * (2 * dataset.num_entities * d + dataset.num_directed * d * d + 2 * c * d * d)
+
+
+def check_memory(dataset: Dataset, settings: Settings) -> None:
+    """Refuse a model whose parameters alone exceed the memory there is, before the machine starts to swap."""
+    if choose_device(settings.training.device).type == "cuda":
+        present = torch.cuda.get_device_properties(0).total_memory
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    else:
+        return
+    if parameter_bytes(dataset, settings) > present > 0:
+        raise not_enough_memory(settings)
+
+
+def not_enough_memory(settings: Settings) -> RelcodeError:
+    """Return the error that says what to make smaller."""
+    return RelcodeError(f"not enough memory for model.dim={settings.model.dim} and this dataset: make model.dim or sampling.edges smaller")
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Tell whether there was not enough memory; on the CPU torch says so in a plain RuntimeError."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))

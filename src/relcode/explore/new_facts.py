@@ -108,7 +108,8 @@ def _heads_by_relation(facts_N3: Tensor, num_entities: int, num_directed: int) -
     """Return the distinct heads of each directed relation, sorted."""
     key_X = torch.unique(facts_N3[:, 1] * num_entities + facts_N3[:, 0])
     size_S = torch.bincount(key_X // num_entities, minlength=num_directed)
-    return (key_X % num_entities).split(size_S.tolist())
+    heads: tuple[Tensor, ...] = (key_X % num_entities).split(size_S.tolist())
+    return heads
 
 
 def _log_totals(model: Model, head_H: Tensor, relation: int) -> Tensor:

@@ -30,7 +30,7 @@ class Question:
         """Refuse what is no question, saying which are."""
         given = tuple(name for name in ("head", "relation", "tail", "path") if getattr(self, name) is not None)
         if given not in (("head", "relation"), ("relation", "tail"), ("head", "tail"), ("head", "path")):
-            what = " and ".join(given) or "nothing"
+            what = f"only a {given[0]}" if len(given) == 1 else " and ".join(given) or "nothing"
             raise SettingError(
                 f"given is {what}: a question gives a head and a relation, a tail and a relation, a head and a path, or a head and a tail"
             )

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from relcode import experiment
 from relcode.config import Settings, options
-from relcode.errors import OutputError, RelcodeError, SettingError, suggestion
+from relcode.errors import OutputError, SettingError, suggestion
 from relcode.experiment import Advanced, Event, Finished, Started, Validated
+from relcode.explore.memory import check_memory, is_memory_error, not_enough_memory
 from relcode.explore.model import Model
 from relcode.graph.dataset import Dataset, dataset_from_facts, load_dataset
 from relcode.recipes import recipe as recipe_named
 from relcode.runs.run import default_folder
 
 LINE_SECONDS = 10.0  # at least this long between two lines about losses and speed
+MEMORY = 0.1  # weight of the newest look in the running means of speed and time left
 
 Facts = Sequence[tuple[str, str, str]] | Mapping[str, Sequence[tuple[str, str, str]]]
 Progress = bool | Callable[[Event], None]
@@ -51,8 +53,20 @@ def train(
 
 
 def training_events(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]:
-    """Train into a new folder, event by event; what fails for want of memory is said in one line."""
-    return _with_memory_errors(experiment.train(dataset, settings, folder), settings)
+    """Train into a new folder, event by event. What fails before the first step leaves no folder; want of memory is said in one line."""
+    check_new_folder(folder)
+    check_memory(dataset, settings)
+    has_begun = False
+    try:
+        for event in experiment.train(dataset, settings, folder):
+            has_begun = True
+            yield event
+    except BaseException as error:
+        if not has_begun:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not is_memory_error(error):
+            raise
+        raise not_enough_memory(settings) from None
 
 
 def dotted(short: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,9 +87,22 @@ def dotted(short: Mapping[str, Any]) -> dict[str, Any]:
 def watched(events: Iterable[Event], progress: Progress) -> Iterator[Event]:
     """Pass events on, showing each as ``progress`` asks."""
     show = progress if callable(progress) else LinePrinter() if progress else None
-    for event in events:
+    for event in smoothed(events):
         if show is not None:
             show(event)
+        yield event
+
+
+def smoothed(events: Iterable[Event]) -> Iterator[Event]:
+    """Pass events on with speed and time left as running means, since one look apart they jump with whatever else the machine does."""
+    number, speed, left = 0, 0.0, 0.0
+    for event in events:
+        if isinstance(event, Advanced):
+            number += 1
+            weight = max(MEMORY, 1 / number)
+            speed += weight * (event.edges_per_second - speed)
+            left += weight * (event.seconds_left - left)
+            event = replace(event, edges_per_second=speed, seconds_left=left if event.seconds_left else 0.0)
         yield event
 
 
@@ -142,16 +169,3 @@ def _as_dataset(dataset: Dataset | str | Path | Facts) -> Dataset:
     if isinstance(dataset, Dataset):
         return dataset
     return load_dataset(dataset) if isinstance(dataset, str | Path) else dataset_from_facts(dataset)
-
-
-def _with_memory_errors(events: Iterator[Event], settings: Settings) -> Iterator[Event]:
-    """Turn a failure to get memory into one line that says what to make smaller."""
-    try:
-        yield from events
-    except (MemoryError, RuntimeError) as error:
-        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error)
-        if not is_memory:
-            raise
-        raise RelcodeError(
-            f"not enough memory for model.dim={settings.model.dim} and this dataset: make model.dim or sampling.edges smaller"
-        ) from None

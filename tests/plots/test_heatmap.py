@@ -34,6 +34,12 @@ def test_the_picture_shows_the_shares_with_names_and_units(codes: RelationCodes)
     assert axes.images[0].get_clim() == (0, 1)
 
 
+def test_the_scale_ends_at_the_next_tenth() -> None:
+    names = Vocab(["a"], "relation")
+    for code, end in [([0.31, 0.35, 0.34], 0.4), ([0.6, 0.4, 0.0], 0.6), ([0.0, 0.0, 0.0], 0.1)]:
+        assert draw_codes(codes_of(torch.tensor([code, [0.0] * 3], dtype=torch.float64), names)).axes[0].images[0].get_clim() == (0, end)
+
+
 def test_dimensions_are_headed_by_their_words(codes: RelationCodes) -> None:
     (top,) = draw_codes(codes).axes[0].child_axes
     assert [label.get_text().split(",")[0] for label in top.get_xticklabels()] == ["currency", "–"]

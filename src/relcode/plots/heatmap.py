@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def draw_codes(codes: RelationCodes, *, title: str = "Relation codes", most: int
     C = codes.num_dimensions
     figure = new_figure(0.075 * longest + 0.42 * C + 1.4, ROW_INCHES * len(rows) + 2.4)
     axes: Any = figure.add_subplot()
-    picture = axes.imshow(codes.share_SC[rows].numpy(), aspect="auto", cmap=COLOURS, vmin=0, vmax=1, interpolation="nearest")
+    picture = axes.imshow(codes.share_SC[rows].numpy(), aspect="auto", cmap=COLOURS, vmin=0, vmax=darkest(codes), interpolation="nearest")
     axes.set_yticks(range(len(rows)), [codes.short[row] for row in rows], fontsize=8)
     axes.set_ylabel("relation (^ is the inverse)", fontsize=9)
     axes.set_xticks(range(C), [str(number + 1) for number in range(C)], fontsize=8)
@@ -64,6 +65,11 @@ def draw_codes(codes: RelationCodes, *, title: str = "Relation codes", most: int
 def save_codes(codes: RelationCodes, path: Path, *, title: str = "Relation codes", most: int | None = MOST_ROWS) -> None:
     """Draw the heatmap into a file (png, svg, pdf)."""
     save_figure(draw_codes(codes, title=title, most=most), path)
+
+
+def darkest(codes: RelationCodes) -> float:
+    """Return the share at the end of the scale of colours: the largest there is, rounded up to a tenth."""
+    return max(1, math.ceil(10 * float(codes.share_SC.max()) - 1e-9)) / 10
 
 
 def heading(dimension: Dimension) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from relcode.analysis.codes import RelationCodes, describe_dimensions, heatmap_order, sparsity
 from relcode.analysis.maps import PointMap
 from relcode.errors import MissingExtra
-from relcode.plots.heatmap import caption, heading
+from relcode.plots.heatmap import caption, darkest, heading
 from relcode.plots.map import MOST_COLUMNS, panel_title
 from relcode.runs.files import write_text
 
@@ -36,7 +39,15 @@ def codes_page(codes: RelationCodes, *, title: str = "Relation codes") -> str:
         for row, share_C, code_C in zip(order, share_SC.tolist(), code_SC.tolist(), strict=True)
     ]
     heat = graph.Heatmap(
-        z=share_SC.tolist(), text=hover, hoverinfo="text", colorscale=COLOURS, zmin=0, zmax=1, xgap=1, ygap=1, colorbar={"title": "share of code"}
+        z=share_SC.tolist(),
+        text=hover,
+        hoverinfo="text",
+        colorscale=COLOURS,
+        zmin=0,
+        zmax=darkest(codes),
+        xgap=1,
+        ygap=1,
+        colorbar={"title": "share of code"},
     )
     figure = graph.Figure(heat)
     figure.update_layout(height=max(420, 17 * len(order) + 220), margin={"l": 10, "t": 110}, font={"size": 12})
@@ -64,12 +75,20 @@ def maps_page(maps: Sequence[PointMap], *, title: str = "Map") -> str:
     columns = min(MOST_COLUMNS, len(maps))
     rows = -(-len(maps) // columns)
     figure = make_subplots(rows=rows, cols=columns, subplot_titles=[_safe(panel_title(one)).replace("\n", "<br>") for one in maps])
-    highest = max(float(one.frequency_N.clamp_min(1).log10().max()) for one in maps)
+    frequencies = torch.cat([one.frequency_N for one in maps]).clamp_min(1).log10()
+    lowest, highest = float(frequencies.min()), float(frequencies.max())
     for place, points in enumerate(maps):
         frequency_N = points.frequency_N.clamp_min(1).log10()
-        marks = {"color": frequency_N.tolist(), "colorscale": COLOURS, "cmin": 0, "cmax": highest, "size": 8, "line": {"width": 0.5, "color": "#444"}}
+        marks = {
+            "color": frequency_N.tolist(),
+            "colorscale": COLOURS,
+            "cmin": lowest,
+            "cmax": highest,
+            "size": 8,
+            "line": {"width": 0.5, "color": "#444"},
+        }
         if place == 0:
-            powers = list(range(int(highest) + 1))
+            powers = list(range(math.ceil(lowest), int(highest) + 1))
             marks["colorbar"] = {"title": "training facts", "tickvals": powers, "ticktext": [f"{10**power:,}" for power in powers]}
         text = [f"{_safe(name)}<br>{count:,} training facts" for name, count in zip(points.names, points.frequency_N.tolist(), strict=True)]
         x_N, y_N = points.point_N2.T.tolist()

@@ -11,6 +11,7 @@ from family import family_dataset
 from hypothesis import settings
 
 from relcode.graph.dataset import Dataset
+from relcode.recipes import recipe
 
 # No deadline: how long an example takes says how busy the machine is. Derandomised: a test that passed once passes again.
 settings.register_profile("relcode", deadline=None, derandomize=True)
@@ -39,3 +40,16 @@ def benchmark() -> Callable[[str], Path]:
 def family() -> Dataset:
     """Return the generated family tree, where parent/parent is exactly grandparent."""
     return family_dataset()
+
+
+@pytest.fixture(scope="session")
+def family_run(family: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run trained once on the family tree; tests only read it, or copy it first."""
+    from relcode.experiment import train
+
+    sizes = {"model.dim": 16, "model.code_dim": 4, "sampling.edges": 256, "sampling.tile": 8, "sampling.noise_draws": 8}
+    length = {"training.epochs": 150, "training.validations": 3, "training.patience": 0, "training.device": "cpu"}
+    folder = tmp_path_factory.mktemp("runs") / "family"
+    for _ in train(family, recipe("joint+comp").with_values({**sizes, **length}), folder):
+        pass
+    return folder

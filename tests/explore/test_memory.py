@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from small_model import small_dataset
+
+from relcode.errors import RelcodeError, SettingError
+from relcode.explore.memory import check_memory, is_memory_error, parameter_bytes, parse_memory
+from relcode.recipes import recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2GB", 2 * 2**30), ("2 GiB", 2 * 2**30), ("500mb", 500 * 2**20), ("1.5K", 1536), ("12345", 12345), ("7B", 7), (99, 99), (None, None)],
+)
+def test_amounts_are_read(text: str | int | None, expected: int | None) -> None:
+    assert parse_memory(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-2GB", "2XB", "2 G B", "inf", "1e9"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="write an amount such as 2GB"):
+        parse_memory(text)
+
+
+def test_parameters_are_counted() -> None:
+    settings = recipe("joint").with_values({"model.dim": 3, "model.code_dim": 5})
+    assert parameter_bytes(small_dataset(), settings) == 4 * (2 * 4 * 3 + 4 * 9 + 2 * 5 * 9)
+    assert parameter_bytes(small_dataset(), recipe("base").with_values({"model.dim": 3})) == 4 * (2 * 4 * 3 + 4 * 9)
+
+
+def test_a_model_larger_than_the_machine_is_refused() -> None:
+    check_memory(small_dataset(), recipe("joint"))
+    with pytest.raises(RelcodeError, match="not enough memory for model.dim=100000000"):
+        check_memory(small_dataset(), recipe("joint").with_values({"model.dim": 100_000_000}))
+
+
+def test_errors_about_memory_are_told_from_others() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60)
+    assert is_memory_error(caught.value)
+    assert is_memory_error(MemoryError())
+    assert not is_memory_error(RuntimeError("shapes differ"))

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from small_model import small_model
+
+from relcode.errors import DataError, PathSyntaxError, SettingError, UnknownName
+from relcode.explore.questions import Question, ask, read_named_facts, read_questions
+
+
+def test_what_is_missing_is_asked_for() -> None:
+    model = small_model()
+    assert ask(model, Question(head="a", relation="r")).answers == model.predict_tails("a", "r").answers
+    assert ask(model, Question(tail="a", relation="r")).answers == model.predict_heads("a", "r").answers
+    assert ask(model, Question(head="a", tail="b")).answers == model.predict_relations("a", "b").answers
+    assert ask(model, Question(head="a", path="r/s"), top=1, new=True).answers == model.answer_path("a", "r/s", 1, True).answers
+
+
+@pytest.mark.parametrize("given", [{}, {"head": "a"}, {"head": "a", "relation": "r", "tail": "b"}, {"tail": "a", "path": "r"}, {"relation": "r", "path": "r"}])
+def test_what_is_no_question_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(SettingError, match="a question gives a head and a relation"):
+        Question(**given)
+
+
+def test_questions_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "q.tsv"
+    file.write_text("a\tr\nb\tr/^s\nb\t^s\n", encoding="utf-8")
+    assert read_questions(small_model(), file) == [Question(head="a", relation="r"), Question(head="b", path="r/^s"), Question(head="b", relation="^s")]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"a\tr\nzz\tr\n", UnknownName, "q.tsv, line 2: unknown entity 'zz'"),
+        (b"a\tr\nb\tr//s\n", PathSyntaxError, "q.tsv, line 2: path 'r//s'"),
+        (b"a r\n", DataError, "q.tsv, line 1: 1 field"),
+        (b"a\tr\tb\n", DataError, "q.tsv, line 1: 3 field"),
+        (b"\xff\tr\n", DataError, "q.tsv, line 1: not UTF-8"),
+        (b"", DataError, "q.tsv: empty"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, content: bytes, error: type[Exception], message: str) -> None:
+    file = tmp_path / "q.tsv"
+    file.write_bytes(content)
+    with pytest.raises(error, match=message):
+        read_questions(small_model(), file)
+
+
+def test_questions_and_facts_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tr\n")))
+    assert read_questions(small_model(), "-") == [Question(head="a", relation="r")]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\t^r\tb\n")))
+    assert read_named_facts(small_model(), "-") == [("a", "^r", "b")]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tr\tb\na\tq\tb\n")))
+    with pytest.raises(UnknownName, match="standard input, line 2: unknown relation 'q'"):
+        read_named_facts(small_model(), "-")

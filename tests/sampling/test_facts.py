@@ -14,8 +14,8 @@ from relcode.sampling.facts import FactStream, epoch_seed
 CPU = torch.device("cpu")
 
 
-def stream_of(directed_N3: Tensor, num_directed: int, edges: int = 24, tile: int = 4, seed: int = 0) -> FactStream:
-    return FactStream(directed_N3, num_directed, edges=edges, tile=tile, seed=seed, device=CPU)
+def stream_of(directed_N3: Tensor, num_directed: int, edges: int = 24, tile: int = 4, seed: int = 0, power: float = 1.0) -> FactStream:
+    return FactStream(directed_N3, num_directed, edges=edges, tile=tile, seed=seed, device=CPU, power=power)
 
 
 def served(stream: FactStream, epoch: int) -> list[list[tuple[int, int, int]]]:
@@ -92,6 +92,31 @@ def test_facts_are_shuffled_within_and_across_tiles(facts: Tensor, family: Datas
     assert relations != sorted(relations)
     together = [{frozenset(step) for step in served(stream, epoch)} for epoch in (0, 1)]
     assert len(together[0] & together[1]) < len(steps) / 4
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75, 2.0])
+def test_facts_drawn_by_the_power_of_their_heads_degree(facts: Tensor, family: Dataset, power: float) -> None:
+    stream = stream_of(facts, family.num_directed, edges=64, tile=8, power=power)
+    degree_E = torch.bincount(facts[:, 0], minlength=family.num_entities).double()
+    heads, taken, epochs = torch.zeros(family.num_entities, dtype=torch.float64), Counter[tuple[int, int, int]](), 12
+    for epoch in range(epochs):
+        drawn = [fact for step in served(stream, epoch) for fact in step]
+        assert len(drawn) == len(facts)  # an epoch is as many draws as there are facts
+        taken.update(drawn)
+        for head, _, _ in drawn:
+            heads[head] += 1
+    assert set(taken) <= set(map(tuple, facts.tolist()))
+    expected_E = degree_E.pow(power) * (degree_E > 0)
+    expected_E *= heads.sum() / expected_E.sum()
+    some = expected_E > 0
+    freedom = int(some.sum()) - 1
+    chi_square = float(((heads - expected_E)[some] ** 2 / expected_E[some]).sum())
+    assert chi_square < freedom + 3.3 * (2 * freedom) ** 0.5
+    # Edges of one head are alike: of the busiest head none is taken much more often than another.
+    busiest = int(degree_E.argmax())
+    times = [taken[head, relation, tail] for head, relation, tail in map(tuple, facts.tolist()) if head == busiest]
+    mean = sum(times) / len(times)
+    assert sum((time - mean) ** 2 / mean for time in times) < len(times) + 3.3 * (2 * len(times)) ** 0.5
 
 
 def test_epoch_seeds_differ_between_epochs_and_nearby_seeds() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from training.small import CPU, same, small, snapshot
 
+import relcode.training.advance as advance_module
 from relcode.config import Settings
 from relcode.errors import NotFinite
 from relcode.graph.dataset import Dataset
@@ -17,7 +18,7 @@ from relcode.sampling.facts import FactStream
 from relcode.sampling.walks import WalkStream
 from relcode.training.advance import advance, anneal_factor, check_finite, initial_state, make_trainer, parameters_finite
 from relcode.training.state import StepStats, TrainState
-from relcode.training.step import take_step
+from relcode.training.step import StepResult, take_step
 
 TOTAL = 40
 
@@ -30,6 +31,10 @@ def trained(dataset: Dataset, settings: Settings, chunks: list[int]) -> tuple[Tr
     return state, told
 
 
+def without_entity_0(dataset: Dataset) -> Dataset:
+    return replace(dataset, train=dataset.train[(dataset.train[:, 0] != 0) & (dataset.train[:, 2] != 0)])
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_same_seed_same_result(name: str, family: Dataset) -> None:
     settings = small(name)
@@ -38,6 +43,7 @@ def test_same_seed_same_result(name: str, family: Dataset) -> None:
     assert torch.equal(first.generator.get_state(), again.generator.get_state())
     other = trained(family, small(name, training__seed=1), [12])[0]
     assert not torch.equal(first.parameters.head_ED, other.parameters.head_ED)
+    assert not torch.equal(first.generator.get_state(), other.generator.get_state())
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -147,10 +153,22 @@ def test_counters_add_up(name: str, family: Dataset) -> None:
 def test_which_stream_the_settings_ask_for(family: Dataset) -> None:
     assert isinstance(make_trainer(family, small("joint"), CPU).stream, FactStream)
     assert isinstance(make_trainer(family, small("joint+comp"), CPU).stream, WalkStream)
-    trainer = make_trainer(family, small("base", sampling__head_power=0.75), CPU)
-    assert isinstance(trainer.stream, WalkStream)
-    assert len(trainer.stream.batch(0, torch.Generator()).levels) == 1
     assert len(make_trainer(family, small("base+comp"), CPU).stream.batch(0, torch.Generator()).levels) > 1
+
+
+@pytest.mark.parametrize("name", ["base", "base+comp"])
+def test_switching_the_power_of_the_degree(name: str, family: Dataset) -> None:
+    """'female' and 'male' have many edges; at a lower power walks and facts start there less often."""
+    hubs = torch.tensor([family.entities.index("female"), family.entities.index("male")])
+    degree_E = torch.bincount(family.train[:, [0, 2]].flatten(), minlength=family.num_entities).double()
+    for power in (1.0, 0.5):
+        stream, generator = make_trainer(family, small(name, sampling__head_power=power), CPU).stream, torch.Generator().manual_seed(0)
+        starts = Counter[int]()
+        for step in range(20 * stream.steps_per_epoch):
+            first = stream.batch(step, generator).levels[0]
+            starts.update(first.source_TW[first.weight_TW > 0].tolist())
+        expected = degree_E[hubs].pow(power).sum() / degree_E[degree_E > 0].pow(power).sum()
+        assert sum(starts[hub] for hub in hubs.tolist()) / starts.total() == pytest.approx(expected.item(), rel=0.08)
 
 
 def test_switching_the_first_matrices(family: Dataset) -> None:
@@ -174,8 +192,7 @@ def test_switching_the_noise(family: Dataset) -> None:
 
 def test_noise_and_walks_know_the_training_facts_alone(family: Dataset) -> None:
     """An entity that only valid or test name is never drawn, whatever the stream."""
-    unseen = replace(family, train=family.train[(family.train[:, 0] != 0) & (family.train[:, 2] != 0)])
-    settings = small("joint+comp", updates__anneal=False)
+    unseen, settings = without_entity_0(family), small("joint+comp", updates__anneal=False)
     state = initial_state(unseen, settings, CPU)
     before = snapshot(state.parameters)
     state, _ = advance(state, 20, make_trainer(unseen, settings, CPU), TOTAL)
@@ -221,13 +238,21 @@ def test_rates_without_measure_diverge_and_are_found_out(family: Dataset) -> Non
     assert not told[0].finite
 
 
-def test_a_loss_that_is_not_finite_is_found_even_where_the_parameters_still_are(family: Dataset) -> None:
-    settings = small("base", updates__anneal=True)
-    state, trainer = initial_state(family, settings, CPU), make_trainer(family, settings, CPU)
-    state.parameters.head_ED.fill_(1e20)
-    state.parameters.tail_ED.fill_(-1e20)  # finite both, but their product is not; at the end of annealing nothing moves
-    state, stats = advance(state, 1, trainer, TOTAL, least_progress=1.0)
-    assert not math.isfinite(stats.loss)
+@pytest.mark.parametrize("bad", ["loss", "coder_loss"])
+def test_a_loss_that_is_not_finite_is_found_even_where_the_parameters_still_are(bad: str, family: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"loss": torch.ones(()), "edges": torch.ones(()), "coder_loss": torch.ones(()), bad: torch.tensor(math.inf)}
+    monkeypatch.setattr(advance_module, "take_step", lambda *_: StepResult(**told))
+    _, (stats,) = trained(family, small("joint"), [2])
+    assert not stats.finite
+
+
+def test_a_parameter_that_is_not_finite_is_found_even_where_the_losses_are(family: Dataset) -> None:
+    """No fact of train names entity 0 here, so no loss ever sees its vector."""
+    unseen, settings = without_entity_0(family), small("joint")
+    state = initial_state(unseen, settings, CPU)
+    state.parameters.head_ED[0, 0] = math.nan
+    _, stats = advance(state, 1, make_trainer(unseen, settings, CPU), TOTAL)
+    assert math.isfinite(stats.loss)
     assert not stats.finite
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from training.small import CPU, small, snapshot
+from training.small import CPU, same, small, snapshot
 from walked import Prefix, Walk, batch_of, prefixes_of, random_walks
 
 import relcode.model.paths as paths_module
@@ -221,39 +221,56 @@ def test_a_matrix_drawn_m_times_is_pulled_m_times_as_far_within_what_is_safe(exp
     assert torch.equal(parameters.matrix_SDD[[0, 1, 3]], before[[0, 1, 3]])
 
 
-@pytest.mark.parametrize(("every", "anneal"), [(48.0, 1.0), (16.0, 1.0), (24.0, 0.5)])
-def test_the_coder_steps_as_its_gradients_say(every: float, anneal: float) -> None:
+@pytest.mark.parametrize(
+    ("due", "batch", "anneal", "smooth", "scale"),
+    [(1, 4, 1.0, True, 1.0), (3, 4, 1.0, False, 1.0), (2, 4, 0.5, True, 2.0), (6, 2, 0.5, True, 1.0), (0.125, 4, 1.0, True, 1.0)],
+)
+def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: float, smooth: bool, scale: float) -> None:
+    """``due`` relations, at most ``batch`` in a step, one step after the other; less than one relation is one of less weight."""
     # With one relation there is one noise relation too, so nothing is left to chance.
-    settings = small("joint", coder__every=every, coder__matrix_decay=1.0)
+    options = {"coder__every": 48 / due, "coder__batch": batch, "coder__matrix_decay": 1.0, "coder__smooth_relu": smooth, "coder__scale": scale}
+    settings = small("joint", **options)
     parameters = started(settings, num_directed=1)
     assert parameters.coder_count is not None and parameters.encoder_CQ is not None and parameters.decoder_CQ is not None
     parameters.coder_count.fill_(700)
     parameters.decoder_CQ.mul_(-2)
+    parameters.encoder_CQ[0] = flatten_matrices(parameters.matrix_SDD)[0] / 8  # one entry of the code is on, by the plain ReLU too
     parameters.matrix_count_S.fill_(64)
-    before, draws = snapshot(parameters), round(48 / every)
-    encoder_CQ, decoder_CQ = coder_in_force(parameters, settings.coder)
-    flat_JQ = flatten_matrices(before["matrix_SDD"]).expand(draws, -1)
-    found = coder_gradients(flat_JQ, flat_JQ[:, None].expand(-1, 3, -1), encoder_CQ, decoder_CQ, smooth=True, saturation=6.0)
+    expected = Parameters(**snapshot(parameters))
+    assert expected.encoder_CQ is not None and expected.decoder_CQ is not None and expected.coder_count is not None
+    steps = math.ceil(due / batch)
+    draws, losses = max(1, round(due / steps)), []
+    for _ in range(steps):
+        encoder_CQ, decoder_CQ = coder_in_force(expected, settings.coder)
+        flat_JQ = flatten_matrices(expected.matrix_SDD).expand(draws, -1)
+        found = coder_gradients(flat_JQ, flat_JQ[:, None].expand(-1, 3, -1), encoder_CQ, decoder_CQ, smooth=smooth, saturation=6.0, scale=scale)
+        factor = anneal * min(1.0, due)
+        matrix_rate = 2.0**-6 / (1 + 2.0**-6 * 64)  # halved by its counter
+        expected.matrix_SDD.add_((factor * matrix_rate * found.matrix_JQ.sum(0)).view(1, 8, 8))
+        expected.encoder_CQ.add_(0.25 * factor * found.encoder_CQ)
+        expected.decoder_CQ.add_(0.25 * factor * found.decoder_CQ)
+        expected.coder_count.add_(draws * factor)
+        losses.append(found.loss.item())
+    before = snapshot(parameters)
     loss = train_coder_(parameters, torch.ones(1), settings, torch.tensor(anneal), torch.Generator())
-    assert loss.item() == pytest.approx(found.loss.item())
-    rate = anneal * 2.0**-6 / (1 + 2.0**-6 * 64)  # halved by its counter
-    close = {"rtol": 1e-3, "atol": 1e-6}
-    assert torch.allclose((parameters.matrix_SDD - before["matrix_SDD"]).flatten(), rate * found.matrix_JQ.sum(0), **close)
-    assert torch.allclose(parameters.encoder_CQ - before["encoder_CQ"], 0.25 * anneal * found.encoder_CQ, **close)
-    assert torch.allclose(parameters.decoder_CQ - before["decoder_CQ"], 0.25 * anneal * found.decoder_CQ, **close)
-    assert parameters.coder_count.item() == 700 + draws * anneal
+    assert loss.item() == pytest.approx(sum(losses) / steps, rel=1e-5)
+    for name in ("matrix_SDD", "encoder_CQ", "decoder_CQ", "coder_count"):
+        wanted, got = expected.tensors()[name] - before[name], parameters.tensors()[name] - before[name]
+        assert wanted.abs().max() > 0
+        assert torch.allclose(got, wanted, rtol=1e-3, atol=1e-6), name
     assert parameters.matrix_count_S.item() == 64  # autoencoder steps do not raise it
 
 
-def test_a_small_batch_lets_the_coder_pull_less_on_matrices() -> None:
-    changes = []
-    for every in (48.0, 48.0 * 8):  # one autoencoder update expected, and an eighth of one
-        settings = small("joint", coder__every=every)
-        parameters = started(settings, num_directed=1)
-        before = parameters.matrix_SDD.clone()
-        train_coder_(parameters, torch.ones(1), settings, torch.ones(()), torch.Generator())
-        changes.append(parameters.matrix_SDD - before)
-    assert torch.allclose(changes[0], 8 * changes[1], rtol=1e-2, atol=1e-6)
+@pytest.mark.xfail(reason="a batch of padding alone still draws a relation (the last one) for the regulariser and the coder", strict=True)
+def test_a_batch_of_padding_moves_nothing() -> None:
+    settings = small("joint")
+    parameters, batch = started(settings), batch_of([Walk(0, ((0, 0, True),))], width=2)
+    batch.levels[0].weight_TW.zero_()
+    batch.levels[0].chosen_TW.zero_()
+    before = snapshot(parameters)
+    result = take_step(parameters, batch, FixedNoise(batch, settings), settings, torch.ones(()), torch.Generator())
+    assert result.edges.item() == result.loss.item() == 0
+    assert same(before, parameters.tensors())
 
 
 def test_the_coder_touches_the_matrices_it_was_drawn_for_alone() -> None:

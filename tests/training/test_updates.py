@@ -19,7 +19,7 @@ from relcode.config import Settings
 from relcode.model.parameters import Parameters, initial_parameters
 from relcode.sampling.noise import NoiseSource
 from relcode.training.step import take_step
-from relcode.training.updates import limited
+from relcode.training.updates import damped, limited
 
 ONE = torch.ones(())
 
@@ -101,6 +101,35 @@ def test_limits_and_annealing_scale_updates_and_counters_alike() -> None:
         for name in names:
             factor = torch.tensor(factors, dtype=free[name].dtype).view(-1, *[1] * (free[name].dim() - 1))
             assert torch.allclose(bound[name], free[name] * factor), name
+
+
+def test_damping_by_hand() -> None:
+    # Half of one at curvature 1/(damping·rate); nothing is damped where there is no curvature, or no damping.
+    assert damped(torch.tensor([0.0, 2.0, 6.0]), 0.5, 1.0).tolist() == [1.0, 0.5, 0.25]
+    assert damped(torch.tensor([0.0, 2.0, 6.0]), 0.5, 0.0).tolist() == [1.0, 1.0, 1.0]
+    assert damped(torch.tensor([2.0, 2.0]), torch.tensor([0.5, 1.5]), 1.0).tolist() == [0.5, 0.25]
+
+
+def test_damping_shortens_updates_and_counts_them_for_less() -> None:
+    """A damped row moves in the same direction, by the same share as its counter; more where its partners are longer."""
+    free, some, much = (changes_of(FACTS, updates__vector_damping=size, updates__matrix_damping=size) for size in (0.0, 0.25, 1.0))
+    for rows, counter in (("head_ED", "head_count_E"), ("tail_ED", "tail_count_E"), ("matrix_SDD", "matrix_count_S")):
+        touched = free[counter] > 0
+        for bound, looser in ((some, free), (much, some)):
+            share = bound[counter][touched] / free[counter][touched]
+            assert ((share > 0) & (bound[counter][touched] < looser[counter][touched])).all()
+            assert torch.allclose(bound[rows][touched], free[rows][touched] * share.float().view(-1, *[1] * (free[rows].dim() - 1)))
+    # Head 1 has two facts and head 3 one of them, so the curvature is larger along head 1.
+    share_E = some["head_count_E"][[1, 3]] / free["head_count_E"][[1, 3]]
+    assert share_E[0] < share_E[1]
+
+
+def test_vectors_and_matrices_are_damped_each_by_its_own_setting() -> None:
+    free = changes_of(FACTS)
+    vectors, matrices = changes_of(FACTS, updates__vector_damping=1.0), changes_of(FACTS, updates__matrix_damping=1.0)
+    assert torch.equal(vectors["matrix_SDD"], free["matrix_SDD"]) and not torch.equal(vectors["head_ED"], free["head_ED"])
+    assert torch.equal(matrices["head_ED"], free["head_ED"]) and torch.equal(matrices["tail_ED"], free["tail_ED"])
+    assert not torch.equal(matrices["matrix_SDD"], free["matrix_SDD"])
 
 
 def test_annealed_to_nothing_nothing_moves_and_nothing_is_counted() -> None:

@@ -1,8 +1,8 @@
 """A model small enough to work by hand: four entities, two relations, vectors of two numbers, nothing normalised but the heads (which are unit here).
 
-    u: a (1, 0)   b (0, 1)   c (1, 0)        d never occurs in training
-    v: a (1, 2)   b (3, 4)   c (-1, 0)
-    M_r = [[1, 2], [0, 1]]   M_s = [[0, 1], [1, 0]]   M_^r = [[2, 0], [0, 1]]   M_^s = [[1, 0], [0, -1]]
+u: a (1, 0)   b (0, 1)   c (1, 0)        d never occurs in training
+v: a (1, 2)   b (3, 4)   c (-1, 0)
+M_r = [[1, 2], [0, 1]]   M_s = [[0, 1], [1, 0]]   M_^r = [[2, 0], [0, 1]]   M_^s = [[1, 0], [0, -1]]
 """
 
 from __future__ import annotations

@@ -65,5 +65,12 @@ def test_it_says_its_version(installed: Path, wheel: Path, tmp_path: Path) -> No
     assert wheel.name.split("-")[1] in run(installed / "relcode", "--version", cwd=tmp_path)
 
 
+def test_it_runs_the_demonstration(installed: Path, tmp_path: Path) -> None:
+    shown = run(installed / "relcode", "demo", "--quick", cwd=tmp_path)
+    assert "Ten facts that are not in the data" in shown and "Relation codes" in shown and "Compositions" in shown
+    assert (tmp_path / "runs" / "demo-1" / "run.json").exists()
+    assert "MRR" in run(installed / "relcode", "evaluate", Path("runs") / "demo-1", cwd=tmp_path)
+
+
 def test_it_lists_the_bundled_dataset(installed: Path, tmp_path: Path) -> None:
     assert "world" in run(installed / "relcode", "datasets", cwd=tmp_path)

@@ -31,7 +31,7 @@ def test_parameters_are_counted() -> None:
 
 def test_a_model_larger_than_the_machine_is_refused() -> None:
     check_memory(small_dataset(), recipe("joint"))
-    with pytest.raises(RelcodeError, match="not enough memory for model.dim=100000000"):
+    with pytest.raises(RelcodeError, match=r"not enough memory for model.dim=100000000"):
         check_memory(small_dataset(), recipe("joint").with_values({"model.dim": 100_000_000}))
 
 

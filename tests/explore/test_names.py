@@ -21,7 +21,7 @@ def test_a_name_wins_over_a_label() -> None:
 
 
 def test_a_label_of_several_entities_names_them() -> None:
-    with pytest.raises(AmbiguousName, match="the label 'Berlin' belongs to 2 entities: give one of their names, 'b', 'c'$"):
+    with pytest.raises(AmbiguousName, match=r"the label 'Berlin' belongs to 2 entities: give one of their names, 'b', 'c'$"):
         Names(small_dataset({"b": "Berlin", "c": "Berlin"})).entity("Berlin")
 
 

@@ -19,7 +19,9 @@ def test_what_is_missing_is_asked_for() -> None:
     assert ask(model, Question(head="a", path="r/s"), top=1, new=True).answers == model.answer_path("a", "r/s", 1, True).answers
 
 
-@pytest.mark.parametrize("given", [{}, {"head": "a"}, {"head": "a", "relation": "r", "tail": "b"}, {"tail": "a", "path": "r"}, {"relation": "r", "path": "r"}])
+@pytest.mark.parametrize(
+    "given", [{}, {"head": "a"}, {"head": "a", "relation": "r", "tail": "b"}, {"tail": "a", "path": "r"}, {"relation": "r", "path": "r"}]
+)
 def test_what_is_no_question_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(SettingError, match="a question gives a head and a relation"):
         Question(**given)
@@ -28,7 +30,11 @@ def test_what_is_no_question_is_refused(given: dict[str, str]) -> None:
 def test_questions_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "q.tsv"
     file.write_text("a\tr\nb\tr/^s\nb\t^s\n", encoding="utf-8")
-    assert read_questions(small_model(), file) == [Question(head="a", relation="r"), Question(head="b", path="r/^s"), Question(head="b", relation="^s")]
+    assert read_questions(small_model(), file) == [
+        Question(head="a", relation="r"),
+        Question(head="b", path="r/^s"),
+        Question(head="b", relation="^s"),
+    ]
 
 
 @pytest.mark.parametrize(

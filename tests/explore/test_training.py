@@ -88,7 +88,7 @@ def test_a_full_disk_leaves_no_folder(family: Dataset, tmp_path: Path, monkeypat
 
 
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_written(family: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(RelcodeError, match="not enough memory for model.dim=9000000"):
+    with pytest.raises(RelcodeError, match=r"not enough memory for model.dim=9000000"):
         list(training_events(family, recipe("base").with_values({"model.dim": 9_000_000}), tmp_path / "run"))
     assert list(tmp_path.iterdir()) == []
 

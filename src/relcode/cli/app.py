@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(context.get_help(), file=sys.stderr)
             return 2
         command = context.command_path if context is not None else "relcode"
-        return _fail(f"{usage().rstrip('.')}; see {command} --help", getattr(error, "exit_code", 2))
+        message = usage().rstrip(".")
+        return _fail(f"{message}{'' if message.endswith('?') else ';'} see {command} --help", getattr(error, "exit_code", 2))
     return result if isinstance(result, int) else 0
 
 

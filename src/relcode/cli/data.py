@@ -118,4 +118,4 @@ def _written(value: Any) -> str:
     """Write a setting's value as --set reads it."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -32,7 +32,7 @@ def _with_bar(events: Iterable[Event]) -> Iterator[Event]:
     with Live(console=notices(), get_renderable=view, refresh_per_second=8, transient=True) as live:
         for event in events:
             if isinstance(event, Started):
-                live.console.print(Text(describe_event(event)))
+                live.console.print(Text(describe_event(event)), soft_wrap=True)
                 bar.update(task, total=event.total_steps, completed=event.step)
             elif isinstance(event, Advanced):
                 # Where the clock ends training, the bar follows the clock.

@@ -34,15 +34,15 @@ def print_json(record: Any) -> None:
 
 
 def say(*lines: str) -> None:
-    """Print lines of text, wrapped only on a terminal."""
+    """Print lines of text; a long one is left to the terminal to wrap, so that paths and commands can be copied."""
     screen = console()
     for line in lines:
-        screen.print(Text(line))
+        screen.print(Text(line), soft_wrap=True)
 
 
 def notice(line: str) -> None:
     """Print a line to standard error."""
-    notices().print(Text(line))
+    notices().print(Text(line), soft_wrap=True)
 
 
 def heading(text: str) -> None:

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import relcode as package
+
+
+def test_codes_show_heatmap_sparsity_and_dimensions(relcode, family_run: Path) -> None:
+    result = relcode("codes", family_run)
+    assert result.code == 0 and "grandparent" in result.out and "The two largest entries hold" in result.out
+    assert max(map(len, relcode("codes", family_run, "--top", 1).out.split("What each")[0].splitlines())) <= 100
+
+
+def test_codes_as_json(relcode, family_run: Path) -> None:
+    record = json.loads(relcode("codes", family_run, "--json", "--top", 2).out)
+    assert [len(record["relations"]), len(record["dimensions"])] == [12, 4]
+    assert all(len(one["strongest"]) <= 2 for one in record["dimensions"])
+    assert record["sparsity"]["relations"] == 12
+
+
+def test_codes_as_files(relcode, family_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    result = relcode("codes", family_run, "--png", tmp_path / "codes.png", "--html", tmp_path / "codes.html")
+    assert result.code == 0 and "codes.png" in result.err
+    assert (tmp_path / "codes.png").read_bytes().startswith(b"\x89PNG") and "grandparent" in (tmp_path / "codes.html").read_text(encoding="utf-8")
+
+
+def test_codes_against_another_run(relcode, family_run: Path) -> None:
+    pytest.importorskip("scipy")
+    result = relcode("codes", family_run, "--against", family_run, "--json")
+    assert json.loads(result.out)["against"]["agreement"] == pytest.approx(1)
+    assert "agreement 1.000" in relcode("codes", family_run, "--against", family_run).out
+
+
+def test_a_run_without_codes_says_so(relcode, family, tmp_path: Path) -> None:
+    package.train(family, "base", out=tmp_path / "run", dim=4, epochs=1, edges=64, tile=8, progress=False, device="cpu")
+    result = relcode("codes", tmp_path / "run")
+    assert (result.code, result.out) == (2, "") and "no autoencoder" in result.err
+
+
+def test_constraints_of_a_dataset_and_of_a_run(relcode, family_run: Path) -> None:
+    text = relcode("constraints", family_run, "--min-pairs", 10).out
+    assert "parent/parent" in text and "cosine" in text and "mean rank of the relation" in text
+    record = json.loads(relcode("constraints", family_run, "--min-pairs", 10, "--json").out)
+    assert {"path", "relation", "shared", "jaccard", "rank"} <= set(record["compositions"][0])
+    world = relcode("constraints", "world")
+    assert world.code == 0 and "city_timezone/timezone_country" in world.out and "cosine" not in world.out
+    rules = relcode("constraints", family_run, "--min-pairs", 10, "--rules", "anyburl").out
+    assert "grandparent(X,Y) <= parent(X,A), parent(A,Y)" in rules
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--filter", "none"), "unknown filter 'none'"),
+        (("--rules", "prolog"), "unknown form of rules 'prolog'"),
+        (("--rules", "amie", "--json"), "choose one"),
+        (("--min-pairs", 0), "min_pairs is 0"),
+        (("--min-jaccard", 2), "min_jaccard is 2"),
+    ],
+)
+def test_constraints_refuse(relcode, family_run: Path, options: tuple[object, ...], message: str) -> None:
+    result = relcode("constraints", family_run, *options)
+    assert (result.code, result.out) == (2, "") and message in result.err
+
+
+def test_a_map_of_two_runs(relcode, family_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("relcode.analysis.maps._umap", lambda data, *_: data[:, :2].double())  # UMAP takes long to load; it has its own tests
+    result = relcode("map", family_run, family_run, "--png", tmp_path / "map.png")
+    assert (result.code, result.out) == (0, f"{tmp_path / 'map.png'}\n") and (tmp_path / "map.png").stat().st_size > 1000
+    assert "say where to draw" in relcode("map", family_run).err

@@ -222,14 +222,21 @@ def test_a_matrix_drawn_m_times_is_pulled_m_times_as_far_within_what_is_safe(exp
 
 
 @pytest.mark.parametrize(
-    ("due", "batch", "anneal", "smooth", "scale"),
-    [(1, 4, 1.0, True, 1.0), (3, 4, 1.0, False, 1.0), (2, 4, 0.5, True, 2.0), (6, 2, 0.5, True, 1.0), (0.125, 4, 1.0, True, 1.0)],
+    ("due", "batch", "anneal", "smooth", "scale", "saturation"),
+    [
+        (1, 4, 1.0, True, 1.0, 6.0),
+        (1, 4, 1.0, True, 1.0, 0.01),
+        (3, 4, 1.0, False, 1.0, 6.0),
+        (2, 4, 0.5, True, 2.0, 6.0),
+        (6, 2, 0.5, True, 1.0, 6.0),
+        (0.125, 4, 1.0, True, 1.0, 6.0),
+    ],
 )
-def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: float, smooth: bool, scale: float) -> None:
+def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: float, smooth: bool, scale: float, saturation: float) -> None:
     """``due`` relations, at most ``batch`` in a step, one step after the other; less than one relation is one of less weight."""
     # With one relation there is one noise relation too, so nothing is left to chance.
     options = {"coder__every": 48 / due, "coder__batch": batch, "coder__matrix_decay": 1.0, "coder__smooth_relu": smooth, "coder__scale": scale}
-    settings = small("joint", **options)
+    settings = small("joint", **options, updates__saturation=saturation)
     parameters = started(settings, num_directed=1)
     assert parameters.coder_count is not None and parameters.encoder_CQ is not None and parameters.decoder_CQ is not None
     parameters.coder_count.fill_(700)
@@ -243,7 +250,8 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
     for _ in range(steps):
         encoder_CQ, decoder_CQ = coder_in_force(expected, settings.coder)
         flat_JQ = flatten_matrices(expected.matrix_SDD).expand(draws, -1)
-        found = coder_gradients(flat_JQ, flat_JQ[:, None].expand(-1, 3, -1), encoder_CQ, decoder_CQ, smooth=smooth, saturation=6.0, scale=scale)
+        noise_JKQ = flat_JQ[:, None].expand(-1, 3, -1)
+        found = coder_gradients(flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=smooth, saturation=saturation, scale=scale)
         factor = anneal * min(1.0, due)
         matrix_rate = 2.0**-6 / (1 + 2.0**-6 * 64)  # halved by its counter
         expected.matrix_SDD.add_((factor * matrix_rate * found.matrix_JQ.sum(0)).view(1, 8, 8))

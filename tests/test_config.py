@@ -67,13 +67,13 @@ def test_text_is_read_as_the_options_type() -> None:
             "model.normalise": "false",
             "model.initial": "gaussian",
             "updates.vector_rate": "0.5",
-            "updates.vector_limit": "inf",
+            "updates.factor_limit": "inf",
             "training.minutes": "2.5",
             "sampling.noise": "unigram",
         }
     )
     assert settings.model == ModelSettings(dim=64, normalise=False, initial="gaussian")
-    assert settings.updates == UpdateSettings(vector_rate=0.5, vector_limit=math.inf)
+    assert settings.updates == UpdateSettings(vector_rate=0.5, factor_limit=math.inf)
     assert settings.training.minutes == 2.5
     assert settings.sampling.noise == "unigram"
     assert settings.coder == CoderSettings()
@@ -121,8 +121,8 @@ def test_a_change_leaves_the_original_and_all_else_alone() -> None:
         ("sampling.path_mean", "inf", "finite"),
         ("updates.vector_rate", 0, "above 0"),
         ("updates.vector_rate", "inf", "finite"),
-        ("updates.vector_limit", 0, "above 0"),
-        ("updates.vector_limit", "nan", "above 0"),
+        ("updates.factor_limit", 0, "above 0"),
+        ("updates.factor_limit", "nan", "above 0"),
         ("coder.matrix_rate", -1, "at least 0"),
         ("training.epochs", "0", "at least 1"),
         ("training.minutes", 0, "above 0"),
@@ -178,7 +178,7 @@ def test_what_is_no_assignment(text: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_settings_survive_being_written_and_read(name: str) -> None:
-    settings = recipe(name).with_values({"updates.vector_limit": "inf", "training.minutes": 1.5, "coder.rate": 1 / 3})
+    settings = recipe(name).with_values({"updates.factor_limit": "inf", "training.minutes": 1.5, "coder.rate": 1 / 3})
     text = settings.to_json()
     assert settings_from_json(text) == settings
     tree = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))

@@ -4,7 +4,7 @@ import pytest
 
 from relcode.config import Settings
 from relcode.errors import UnknownName
-from relcode.recipes import RECIPES, recipe
+from relcode.recipes import RECIPES, fit_to_data, recipe
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
@@ -49,3 +49,27 @@ def test_a_recipe_nothing_like_any_gets_all_their_names() -> None:
     with pytest.raises(UnknownName) as caught:
         recipe("zzzzz")
     assert all(name in str(caught.value) for name in NAMES)
+
+
+# ---- what is left open is chosen from the number of facts
+
+
+@pytest.mark.parametrize("facts", [1, 5, 11, 12, 100, 5216, 272_115, 10**9])
+def test_open_settings_are_filled_in_whatever_the_number_of_facts(facts: int) -> None:
+    settings = fit_to_data(recipe("joint"), facts)
+    assert settings.sampling.edges is not None and settings.coder.every is not None
+    assert 512 <= settings.sampling.edges <= 4096
+    assert 16 <= settings.coder.every <= 1024
+    assert fit_to_data(settings, 3) == settings  # filled in once, they stay
+    assert settings.recipe == "joint" and settings.model == recipe("joint").model and settings.updates == recipe("joint").updates
+
+
+def test_a_larger_kb_takes_larger_steps() -> None:
+    edges = [fit_to_data(recipe("base"), facts).sampling.edges for facts in (100, 10_000, 40_000, 272_115)]
+    assert edges == sorted(edges, key=lambda size: size or 0)
+    assert (edges[0], edges[-1]) == (512, 4096)
+
+
+def test_settings_that_are_given_stay() -> None:
+    given = recipe("joint").with_values({"sampling.edges": 7, "coder.every": 3.5})
+    assert fit_to_data(given, 272_115) == given

@@ -27,6 +27,7 @@ class Prefix:
     tails: tuple[int, ...]
     chosen: int  # which of its matrices it updates, counted from 0: the last of its steps that is marked
     rows: tuple[tuple[int, int], ...]
+    marks: tuple[bool, ...]  # which of its steps are marked
 
     @property
     def tail(self) -> int:
@@ -70,9 +71,16 @@ def prefixes_of(batch: PathBatch) -> list[Prefix]:
                 if level.weight_TW[t, w] == 0:
                     continue
                 source, relation, tail = int(level.source_TW[t, w]), int(level.relation_T[t]), int(level.tail_TW[t, w])
-                before = below[source] if depth else Prefix(source, (), (), -1, ())
-                chosen = depth if level.chosen_TW[t, w] else before.chosen
-                here[t * width + w] = Prefix(before.head, (*before.relations, relation), (*before.tails, tail), chosen, (*before.rows, (t, w)))
+                before = below[source] if depth else Prefix(source, (), (), -1, (), ())
+                marked = bool(level.chosen_TW[t, w])
+                here[t * width + w] = Prefix(
+                    head=before.head,
+                    relations=(*before.relations, relation),
+                    tails=(*before.tails, tail),
+                    chosen=depth if marked else before.chosen,
+                    rows=(*before.rows, (t, w)),
+                    marks=(*before.marks, marked),
+                )
         found += here.values()
         below = here
     return found

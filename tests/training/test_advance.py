@@ -138,8 +138,8 @@ def test_progress_in_time_anneals_where_it_is_ahead_of_progress_in_steps(family:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_counters_add_up(name: str, family: Dataset) -> None:
-    """Without limits and annealing: 1 + k for each training path on either side, and one matrix update for each path of a single fact."""
-    settings = small(name, updates__vector_limit=math.inf, updates__matrix_limit=math.inf, updates__anneal=False)
+    """Without damping and annealing: 1 + k for each training path on either side, and one matrix update for each path of a single fact."""
+    settings = small(name, updates__vector_damping=0.0, updates__matrix_damping=0.0, updates__anneal=False)
     state, (stats,) = trained(family, settings, [6])
     parameters = state.parameters
     assert parameters.head_count_E.sum().item() == pytest.approx(4 * stats.edges)
@@ -233,7 +233,7 @@ def test_divergence_is_an_error_that_says_what_to_do(name: str, family: Dataset)
 
 
 def test_rates_without_measure_diverge_and_are_found_out(family: Dataset) -> None:
-    settings = small("base", updates__vector_rate=1e38, updates__anneal=False)
+    settings = small("base", updates__vector_rate=1e38, updates__vector_damping=0.0, updates__anneal=False)
     _, told = trained(family, settings, [10])
     assert not told[0].finite
 

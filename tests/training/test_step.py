@@ -56,11 +56,25 @@ def started(settings: Settings, entities: int = ENTITIES, num_directed: int = DI
     return parameters
 
 
+def gold_share(x: Tensor, k: int) -> float:
+    """k/(k + s), s = exp(x)."""
+    return k / (k + math.exp(x.item()))
+
+
+def noise_share(x: Tensor, k: int) -> float:
+    """s/(k + s), s = exp(x)."""
+    return math.exp(x.item()) / (k + math.exp(x.item()))
+
+
+def squared(x: Tensor) -> float:
+    return float((x.detach() ** 2).sum())
+
+
 class StepOracle:
     """One step of the counted SGD by loops over training paths, in double precision, with autograd for the gradients.
 
     Written from the description: rows in force are raw/(1 + rate·decay·τ); raw rows gather rate·gradient; matrices move at
-    rate/(1 + rate·decay·τ); more updates of one row than its limit weigh as much as the limit, and count as many; annealing scales both.
+    rate/(1 + rate·decay·τ); the summed updates of a row are divided by 1 + damping·rate·Σ |w|‖y‖² and count for as much less; annealing scales both.
     """
 
     def __init__(self, parameters: Parameters, batch: PathBatch, noises: list[Tensor], settings: Settings, anneal: float) -> None:
@@ -75,6 +89,8 @@ class StepOracle:
         self.matrix_SDD = (raw["matrix_SDD"] * math.sqrt(d) / norm if settings.model.normalise else raw["matrix_SDD"].clone()).requires_grad_()
         one = updates.path_matrices == "one" and len(batch.levels) > 1
         heads, tails, matrices = ([0.0] * size for size in (len(self.head_ED), len(self.tail_ED), len(self.matrix_SDD)))
+        head_curve, tail_curve, matrix_curve = [0.0] * len(heads), [0.0] * len(tails), [0.0] * len(matrices)
+        scale = (math.sqrt(d) / norm.flatten()).tolist() if settings.model.normalise else [1.0] * len(matrices)
         self.loss = through = torch.zeros((), dtype=torch.float64)
         self.paths = prefixes_of(batch)
         for path in self.paths:
@@ -86,17 +102,29 @@ class StepOracle:
             tails[path.tail] += 1
             for entity in noise:
                 tails[entity] += self.k / len(noise)
+            rows = self.rows_of(path)  # x_1 = u, x_2 = u M_1, …, and y of the whole path
+            weighed = [(path.tail, gold_share(rows[-1] @ self.tail_ED[path.tail], self.k))]
+            weighed += [(entity, self.k / len(noise) * noise_share(rows[-1] @ self.tail_ED[entity], self.k)) for entity in noise]
+            bend = sum(weight * squared(self.tail_ED[entity]) for entity, weight in weighed)
+            head_curve[path.head] += bend
+            for entity, weight in weighed:
+                tail_curve[entity] += weight * squared(rows[-1])
+            for place, relation in enumerate(path.relations):  # the path bends every matrix row it goes through that is updated
+                if not one or path.marks[place]:
+                    matrix_curve[relation] += bend * squared(rows[place]) * scale[relation]
             if not one or path.chosen == depth:  # each row that a matrix multiplies is one update of it
                 matrices[path.relations[-1]] += 1
         head, tail = torch.autograd.grad(-self.loss, [self.head_ED, self.tail_ED], retain_graph=True)
         (matrix,) = torch.autograd.grad(-through, [self.matrix_SDD])
 
-        def factor(counts: list[float], limit: float) -> Tensor:
-            return torch.tensor([anneal * min(1.0, limit / max(count, 1.0)) for count in counts], dtype=torch.float64)
+        def factor(curves: list[float], damping: float, rates: list[float]) -> Tensor:
+            pairs = zip(curves, rates, strict=True)
+            return torch.tensor([anneal / (1 + damping * rate * curve) for curve, rate in pairs], dtype=torch.float64)
 
-        head_factor, tail_factor = factor(heads, updates.vector_limit), factor(tails, updates.vector_limit)
-        matrix_factor = factor(matrices, updates.matrix_limit)
+        head_factor = factor(head_curve, updates.vector_damping, [updates.vector_rate] * len(heads))
+        tail_factor = factor(tail_curve, updates.vector_damping, [updates.vector_rate] * len(tails))
         rate_S = updates.matrix_rate / (1 + updates.matrix_rate * updates.matrix_decay * raw["matrix_count_S"])
+        matrix_factor = factor(matrix_curve, updates.matrix_damping, rate_S.tolist())
         self.after = {
             "head_ED": raw["head_ED"] + updates.vector_rate * head_factor[:, None] * head,
             "tail_ED": raw["tail_ED"] + updates.vector_rate * tail_factor[:, None] * tail,
@@ -105,6 +133,12 @@ class StepOracle:
             "tail_count_E": raw["tail_count_E"] + torch.tensor(tails).double() * tail_factor,
             "matrix_count_S": raw["matrix_count_S"] + torch.tensor(matrices).double() * matrix_factor,
         }
+
+    def rows_of(self, path: Prefix) -> list[Tensor]:
+        rows = [self.head_ED[path.head].detach()]
+        for relation in path.relations:
+            rows.append(rows[-1] @ self.matrix_SDD[relation].detach())
+        return rows
 
     def path_loss(self, path: Prefix, noise: list[int], only: int | None) -> Tensor:
         row = self.head_ED[path.head]
@@ -122,8 +156,8 @@ FREE = {
     "updates__saturation": math.inf,
     "updates__factor_limit": math.inf,
     "updates__orthogonal_rate": 0.0,
-    "updates__vector_limit": math.inf,
-    "updates__matrix_limit": math.inf,
+    "updates__vector_damping": 0.0,
+    "updates__matrix_damping": 0.0,
 }
 SINGLE = [Walk(h, ((r, t, True),)) for h in range(ENTITIES) for r in range(DIRECTED) for t in range(ENTITIES)]
 CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
@@ -131,8 +165,10 @@ CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
     "walks": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {}, 1.0),
     "walks, all matrices": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {"updates__path_matrices": "all"}, 1.0),
     "walks, not normalised": (random_walks(25, ENTITIES, DIRECTED, 3, 1), {"model__normalise": False}, 1.0),
-    "walks, limited": (random_walks(25, ENTITIES, DIRECTED, 4, 2), {"updates__vector_limit": 5.0, "updates__matrix_limit": 2.5}, 1.0),
-    "walks, annealed": (random_walks(25, ENTITIES, DIRECTED, 4, 3), {"updates__vector_limit": 5.0}, 0.25),
+    "walks, damped": (random_walks(25, ENTITIES, DIRECTED, 4, 2), {"updates__vector_damping": 0.5, "updates__matrix_damping": 0.1}, 1.0),
+    "damped, all matrices": (random_walks(25, ENTITIES, DIRECTED, 4, 2), {"updates__matrix_damping": 0.5, "updates__path_matrices": "all"}, 1.0),
+    "damped, not normalised": (random_walks(25, ENTITIES, DIRECTED, 2, 2), {"updates__matrix_damping": 0.5, "model__normalise": False}, 1.0),
+    "walks, annealed": (random_walks(25, ENTITIES, DIRECTED, 4, 3), {"updates__vector_damping": 0.5}, 0.25),
     "walks, noises shared by all": (random_walks(25, ENTITIES, DIRECTED, 3, 5), {"sampling__noise_sharing": "batch"}, 1.0),
     "one noise drawn": (random_walks(9, ENTITIES, DIRECTED, 2, 4), {"sampling__noise_draws": 1, "sampling__noises": 5}, 1.0),
 }

@@ -19,7 +19,7 @@ from relcode.config import Settings
 from relcode.model.parameters import Parameters, initial_parameters
 from relcode.sampling.noise import NoiseSource
 from relcode.training.step import take_step
-from relcode.training.updates import damped, limited
+from relcode.training.updates import damped
 
 ONE = torch.ones(())
 
@@ -36,7 +36,7 @@ class Noise(NoiseSource):
 
 
 def settings(**changes: Any) -> Settings:
-    free = dict.fromkeys(("updates__vector_limit", "updates__matrix_limit", "updates__factor_limit", "updates__saturation"), math.inf)
+    free = {"updates__factor_limit": math.inf, "updates__saturation": math.inf, "updates__vector_damping": 0.0, "updates__matrix_damping": 0.0}
     rates = {"updates__vector_rate": 0.5, "updates__vector_decay": 0.25, "updates__matrix_rate": 0.5, "updates__matrix_decay": 0.25}
     return small("base", **{**free, **rates, "updates__orthogonal_rate": 0.0, "model__dim": 2, "sampling__noise_draws": 2, **changes})
 
@@ -64,12 +64,13 @@ FACTS = [Walk(1, ((0, 0, True),)), Walk(3, ((0, 2, True),)), Walk(1, ((0, 2, Tru
 # The pull on y is ¾·tail − ⅜·(4 + 8): −3.75 for tail 0 and −1.5 for tail 2.
 
 
-def test_limits_by_hand() -> None:
-    count = torch.tensor([0.0, 0.5, 1.0, 4.0, 8.0, 16.0])
-    assert limited(count, 4.0, ONE).tolist() == [1, 1, 1, 1, 0.5, 0.25]
-    assert limited(count, 4.0, torch.tensor(0.5)).tolist() == [0.5, 0.5, 0.5, 0.5, 0.25, 0.125]
-    assert limited(count, math.inf, ONE).tolist() == [1, 1, 1, 1, 1, 1]
-    assert limited(count, 0.5, ONE).tolist() == [0.5, 0.5, 0.5, 0.125, 0.0625, 0.03125]
+def test_factors_by_hand() -> None:
+    # Half of one at curvature 1/(damping·rate); nothing is damped where there is no curvature, or no damping.
+    curve = torch.tensor([0.0, 2.0, 6.0])
+    assert damped(curve, 0.5, 1.0, ONE).tolist() == [1.0, 0.5, 0.25]
+    assert damped(curve, 0.5, 0.0, ONE).tolist() == [1.0, 1.0, 1.0]
+    assert damped(curve, 0.5, 1.0, torch.tensor(0.5)).tolist() == [0.5, 0.25, 0.125]
+    assert damped(torch.tensor([2.0, 2.0]), torch.tensor([0.5, 1.5]), 1.0, ONE).tolist() == [0.5, 0.25]
 
 
 def test_heads_by_hand() -> None:
@@ -93,35 +94,31 @@ def test_matrices_by_hand() -> None:
         assert found["matrix_count_S"].tolist() == [3, 0, 0]
 
 
-def test_limits_and_annealing_scale_updates_and_counters_alike() -> None:
+def test_damping_and_annealing_scale_updates_and_counters_alike() -> None:
+    """By hand: Σ |w|·‖y‖² of head 1 is ¾·1 + ⅜·(16 + 64) and ¾·16 + ⅜·80, of head 3 the second alone; matrix 0 has each times its head's square."""
+    first_row, second_row = 0.75 + 30, 12 + 30
+    curves = {
+        "head": [0, first_row + second_row, 0, second_row],
+        "tail": [0.75 * 1, 0, 0.75 * 4 + 0.75 * 1 + 0.375 * (1 + 4 + 1), 0.375 * (1 + 4 + 1)],
+        "matrix": [first_row * 1 + second_row * 4 + second_row * 1, 0, 0],
+    }
+    damping = {"head": 0.25, "tail": 0.25, "matrix": 0.125}
     free = changes_of(FACTS)
-    bound = changes_of(FACTS, anneal=0.5, updates__vector_limit=1.0, updates__matrix_limit=1.5)
-    head, tail, matrix = ([0.5, 0.25, 0.5, 0.5], [0.5, 0.5, 0.5 / 6.5, 0.5 / 4.5], [0.25, 0.5, 0.5])
-    for factors, names in ((head, ("head_ED", "head_count_E")), (tail, ("tail_ED", "tail_count_E")), (matrix, ("matrix_SDD", "matrix_count_S"))):
+    bound = changes_of(FACTS, anneal=0.5, updates__vector_damping=0.25, updates__matrix_damping=0.125)
+    for part, names in (("head", ("head_ED", "head_count_E")), ("tail", ("tail_ED", "tail_count_E")), ("matrix", ("matrix_SDD", "matrix_count_S"))):
         for name in names:
+            factors = [0.5 / (1 + damping[part] * 0.5 * curve) for curve in curves[part]]
             factor = torch.tensor(factors, dtype=free[name].dtype).view(-1, *[1] * (free[name].dim() - 1))
             assert torch.allclose(bound[name], free[name] * factor), name
 
 
-def test_damping_by_hand() -> None:
-    # Half of one at curvature 1/(damping·rate); nothing is damped where there is no curvature, or no damping.
-    assert damped(torch.tensor([0.0, 2.0, 6.0]), 0.5, 1.0).tolist() == [1.0, 0.5, 0.25]
-    assert damped(torch.tensor([0.0, 2.0, 6.0]), 0.5, 0.0).tolist() == [1.0, 1.0, 1.0]
-    assert damped(torch.tensor([2.0, 2.0]), torch.tensor([0.5, 1.5]), 1.0).tolist() == [0.5, 0.25]
-
-
-def test_damping_shortens_updates_and_counts_them_for_less() -> None:
-    """A damped row moves in the same direction, by the same share as its counter; more where its partners are longer."""
-    free, some, much = (changes_of(FACTS, updates__vector_damping=size, updates__matrix_damping=size) for size in (0.0, 0.25, 1.0))
-    for rows, counter in (("head_ED", "head_count_E"), ("tail_ED", "tail_count_E"), ("matrix_SDD", "matrix_count_S")):
-        touched = free[counter] > 0
-        for bound, looser in ((some, free), (much, some)):
-            share = bound[counter][touched] / free[counter][touched]
-            assert ((share > 0) & (bound[counter][touched] < looser[counter][touched])).all()
-            assert torch.allclose(bound[rows][touched], free[rows][touched] * share.float().view(-1, *[1] * (free[rows].dim() - 1)))
-    # Head 1 has two facts and head 3 one of them, so the curvature is larger along head 1.
-    share_E = some["head_count_E"][[1, 3]] / free["head_count_E"][[1, 3]]
-    assert share_E[0] < share_E[1]
+@pytest.mark.parametrize("times", [1, 10, 1000])
+def test_a_popular_row_moves_no_farther_than_damping_lets_it(times: int) -> None:
+    """However often a fact comes in one step: the change stays below 1/(damping·‖y‖), y the shortest of the other factors."""
+    found = changes_of([Walk(1, ((0, 0, True),))] * times, updates__vector_damping=0.5, updates__matrix_damping=0.5)
+    assert 0 < found["head_ED"][1].norm() < 1 / (0.5 * 1)
+    assert 0 < found["tail_ED"][0].norm() < 1 / (0.5 * 1)
+    assert torch.isfinite(found["matrix_SDD"]).all() and found["matrix_SDD"].norm() < 1 / 0.5
 
 
 def test_vectors_and_matrices_are_damped_each_by_its_own_setting() -> None:

@@ -95,31 +95,37 @@ class ModelSettings(_Checked):
 class SamplingSettings(_Checked):
     """What is looked at next: facts or walks, in tiles of one relation, and noise."""
 
-    edges: int = option(4096, "path steps in one training step", _POSITIVE_INT)
+    edges: int | None = option(None, "path steps in one training step (none: chosen from the number of facts)", _POSITIVE_INT)
     tile: int = option(32, "rows of one relation that are multiplied together", _POSITIVE_INT)
     path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", _WEIGHT)
     max_path: int = option(6, "no walk is longer than this", _POSITIVE_INT)
-    head_power: float = option(1.0, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
+    head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
     noises: int = option(3, "k, the noises a path is weighed against", _POSITIVE_INT)
-    noise_draws: int = option(32, "noise entities drawn for a tile and shared by its rows, together weighing as much as k", _POSITIVE_INT)
+    noise_draws: int = option(64, "noise entities drawn for rows that share them, together weighing as much as k", _POSITIVE_INT)
+    noise_sharing: Literal["tile", "batch"] = option("tile", "which rows share their noises: those of a tile, or all of a batch")
     noise: Literal["uniform", "unigram"] = option("uniform", "noise entities are drawn uniformly, or by how often they are a tail (unigram)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateSettings(_Checked):
-    """How belief changes: the counted-step SGD, rate(τ) = rate/(1 + rate·decay·τ), τ a counter per row."""
+    """How belief changes: the counted-step SGD, rate(τ) = rate/(1 + rate·decay·τ), τ a counter per row.
 
-    vector_rate: float = option(2.0**-6, "first rate of entity vectors", _POSITIVE)
+    The released program has 2⁻⁶ for both first rates and no damping, and takes thousands of epochs.
+    """
+
+    vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
-    matrix_rate: float = option(2.0**-6, "η1, first rate of matrices for the KB objective", _POSITIVE)
+    matrix_rate: float = option(2.0**-3, "η1, first rate of matrices for the KB objective", _POSITIVE)
     matrix_decay: float = option(2.0**-14, "fall of the matrices' rate", _WEIGHT)
-    vector_limit: float = option(64.0, "at most this many summed updates of one vector in a step count in full", _LIMIT)
-    matrix_limit: float = option(128.0, "at most this many summed updates of one matrix in a step count in full", _LIMIT)
+    vector_damping: float = option(0.5, "how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
+    matrix_damping: float = option(0.1, "the same for matrices", _WEIGHT)
     factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", _LIMIT)
     saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", _LIMIT)
     orthogonal_rate: float = option(2.0**-4, "strength of one pull of a matrix towards an orthogonal one (0: no regulariser)", _WEIGHT)
     orthogonal_every: float = option(256.0, "matrix updates for each such pull", _POSITIVE)
-    path_matrices: Literal["one", "all"] = option("one", "a path updates one of its matrices, drawn at random (the program), or all of them (the paper)")
+    path_matrices: Literal["one", "all"] = option(
+        "one", "a path updates one of its matrices, drawn at random (the program), or all of them (the paper)"
+    )
     anneal: bool = option(True, "let all rates fall linearly to zero over the run's epochs")
 
 
@@ -131,7 +137,8 @@ class CoderSettings(_Checked):
     decay: float = option(2.0**-14, "fall of that rate, also their weight decay", _WEIGHT)
     matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)
     matrix_decay: float = option(2.0**-26, "fall of that rate", _WEIGHT)
-    every: float = option(1024.0, "matrix updates for each autoencoder update", _POSITIVE)
+    every: float | None = option(None, "matrix updates for each autoencoder update (none: chosen from the number of facts)", _POSITIVE)
+    batch: int = option(4, "relations of one autoencoder step; where more are due, several such steps follow each other", _POSITIVE_INT)
     noises: int = option(3, "noise relations for each relation", _POSITIVE_INT)
     smooth_relu: bool = option(True, "train with the program's smoothed ReLU (codes are always read with the plain one)")
     scale: float = option(1.0, "factor on the similarity's 1/√(d·c)", _POSITIVE)
@@ -141,7 +148,7 @@ class CoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """When to look, when to stop, and where to work."""
 
-    epochs: int = option(200, "passes over the directed facts (as many path steps)", _POSITIVE_INT)
+    epochs: int = option(100, "passes over the directed facts (as many path steps)", _POSITIVE_INT)
     minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
     validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
     validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)

@@ -25,6 +25,7 @@ from relcode.evaluation.ranking import known_answers
 from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.model.parameters import scorer_of
+from relcode.recipes import fit_to_data
 from relcode.runs.run import Run, create_run, open_run
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
 from relcode.training.state import StepStats, TrainState
@@ -93,6 +94,7 @@ def train(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]
     """Train on a dataset into a new run folder, event by event."""
     if not len(dataset.train):
         raise DataError(f"dataset {dataset.name} has no training facts")
+    settings = fit_to_data(settings, len(dataset.train))
     device = choose_device(settings.training.device)
     with _numerics(settings, device):
         trainer = make_trainer(dataset, settings, device)
@@ -145,7 +147,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
             chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
             event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
             yield event
-            if state.step % validate_every == 0 or state.step == total:
+            if state.step == total or (state.step % validate_every == 0 and total - state.step >= validate_every):
                 _log(run, event)
                 run, validated = _validate(run, dataset, state, trainer, event.epoch, clock.seconds())
                 if validated is not None:

@@ -13,7 +13,7 @@ from relcode.evaluation.report import Report, evaluate
 from relcode.explore.model import Model
 from relcode.explore.new_facts import NewFact, new_facts
 from relcode.graph.dataset import Dataset
-from relcode.recipes import recipe
+from relcode.recipes import world_demo
 
 DATASET = "world"
 PREDICTED = 10
@@ -34,8 +34,7 @@ class Findings:
 
 def demo_settings(quick: bool = False) -> Settings:
     """Return the settings of the demonstration; ``quick`` only shows that everything runs."""
-    values = {"model.dim": 64, "sampling.edges": 1024, "sampling.tile": 8, "sampling.noise_draws": 8, "training.epochs": 60}
-    return recipe("joint+comp").with_values(values).with_values(QUICK if quick else {})
+    return world_demo().with_values(QUICK if quick else {})
 
 
 def fresh_folder(parent: Path = Path("runs")) -> Path:

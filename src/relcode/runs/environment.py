@@ -33,10 +33,10 @@ def environment(device: torch.device | str = "cpu") -> dict[str, str | int]:
 
 
 def commit() -> str:
-    """Return the git commit relcode runs from (with ``+`` where files differ from it), or "unknown" outside a checkout."""
+    """Return the git commit relcode runs from (with ``+`` where files differ from it); outside a checkout what $RELCODE_COMMIT says, or "unknown"."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
-        return "unknown"
+        return os.environ.get("RELCODE_COMMIT", "unknown")
     try:
         found = subprocess.run(["git", "-C", str(root), "describe", "--always", "--dirty=+"], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):

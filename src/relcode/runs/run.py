@@ -133,7 +133,12 @@ class Run:
         splits = {name: facts_N3[columns[0] == number] for number, name in enumerate(SPLITS)}
         data = self.about.get("data", {})
         return Dataset(
-            name=str(data.get("name", self.folder.name)), entities=entities, relations=relations, labels=labels, source=str(data.get("source", "")), **splits
+            name=str(data.get("name", self.folder.name)),
+            entities=entities,
+            relations=relations,
+            labels=labels,
+            source=str(data.get("source", "")),
+            **splits,
         )
 
 
@@ -208,7 +213,9 @@ def _verify(path: Path, digest: str) -> None:
 
 
 def _write_vocab(path: Path, vocab: Vocab, labels: Mapping[str, str]) -> None:
-    table = pa.table({"name": list(vocab.names), "label": [labels.get(name) for name in vocab.names]}, pa.schema([("name", pa.string()), ("label", pa.string())]))
+    table = pa.table(
+        {"name": list(vocab.names), "label": [labels.get(name) for name in vocab.names]}, pa.schema([("name", pa.string()), ("label", pa.string())])
+    )
     write_atomically(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
 
 

@@ -14,6 +14,7 @@ from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import directed
 from relcode.model.parameters import Parameters, initial_parameters
+from relcode.recipes import fit_to_data
 from relcode.sampling.batches import copy_batch_
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
@@ -78,6 +79,7 @@ class Trainer:
 
 def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> Trainer:
     """Prepare the stream of facts (or of walks, where paths or heads' weights ask for them) and the noise."""
+    settings = fit_to_data(settings, len(dataset.train))
     directed_N3 = directed(dataset.train, dataset.num_relations)
     noise = NoiseSource(directed_N3, settings.sampling.noise, device)
     return Trainer(_make_stream(dataset, directed_N3, settings.sampling, settings.training.seed, device), noise, settings, device)
@@ -85,8 +87,11 @@ def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> 
 
 def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettings, seed: int, device: torch.device) -> Stream:
     """Return a stream of walks where paths or heads' weights ask for one, else of facts."""
-    if sampling.path_mean == 0 and sampling.head_power == 1:
-        return FactStream(directed_N3, dataset.num_directed, edges=sampling.edges, tile=sampling.tile, seed=seed, device=device)
+    assert sampling.edges is not None, "fit_to_data fills this in"
+    if sampling.path_mean == 0:
+        return FactStream(
+            directed_N3, dataset.num_directed, edges=sampling.edges, tile=sampling.tile, seed=seed, device=device, power=sampling.head_power
+        )
     return WalkStream(
         Adjacency.build(dataset.train, dataset.num_entities, dataset.num_relations),
         dataset.num_directed,
@@ -134,4 +139,6 @@ def parameters_finite(parameters: Parameters) -> bool:
 def check_finite(stats: StepStats, step: int) -> None:
     """Raise :class:`NotFinite` where training has diverged."""
     if not stats.finite:
-        raise NotFinite(f"training diverged before step {step}: a loss or parameter is not finite; try a smaller sampling.edges or updates.vector_rate")
+        raise NotFinite(
+            f"training diverged before step {step}: a loss or parameter is not finite; try a smaller sampling.edges or updates.vector_rate"
+        )

@@ -37,9 +37,12 @@ class StepResult:
     coder_loss: Tensor
 
 
-def take_step(parameters: Parameters, batch: PathBatch, noise: NoiseSource, settings: Settings, anneal: Tensor, generator: torch.Generator) -> StepResult:
+def take_step(
+    parameters: Parameters, batch: PathBatch, noise: NoiseSource, settings: Settings, anneal: Tensor, generator: torch.Generator
+) -> StepResult:
     """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
     sampling, updates = settings.sampling, settings.updates
+    assert sampling.edges is not None, "fit_to_data fills this in"
     rule = NceRule(
         noises=sampling.noises,
         saturation=updates.saturation,
@@ -47,7 +50,8 @@ def take_step(parameters: Parameters, batch: PathBatch, noise: NoiseSource, sett
         one_matrix=updates.path_matrices == "one" and len(batch.levels) > 1,
         normalise=settings.model.normalise,
     )
-    noises = [noise.draw(len(level.relation_T), sampling.noise_draws, generator) for level in batch.levels]
+    by_tile = sampling.noise_sharing == "tile"
+    noises = [noise.draw(len(level.relation_T) if by_tile else 1, sampling.noise_draws, generator) for level in batch.levels]
     first = batch.levels[0]
     head_shrink_E = shrink(parameters.head_count_E, updates.vector_rate, updates.vector_decay)
     tail_shrink_E = shrink(parameters.tail_count_E, updates.vector_rate, updates.vector_decay)
@@ -56,11 +60,11 @@ def take_step(parameters: Parameters, batch: PathBatch, noise: NoiseSource, sett
         return table_ED[entity] * shrink_E[entity][..., None]
 
     tails = [rows(parameters.tail_ED, tail_shrink_E, level.tail_TW) for level in batch.levels]
-    noise_vectors = [rows(parameters.tail_ED, tail_shrink_E, noise_TK) for noise_TK in noises]
+    noise_vectors = [rows(parameters.tail_ED, tail_shrink_E, noise_GK) for noise_GK in noises]
     head_TWD = rows(parameters.head_ED, head_shrink_E, first.source_TW)
     found = path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
     prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
-    update_heads_(parameters, first, found.head_TWD, prefixes_E, updates, anneal, sampling.noises)
+    update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
     update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
     count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
     if updates.orthogonal_rate > 0:
@@ -96,9 +100,21 @@ def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tens
 
 
 def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
+    """Take the autoencoder steps that are due after this batch, one for each ``every`` matrix updates, a few relations at a time.
+
+    They follow each other as in the released program: encoder and decoder are small and shared by all relations, and many updates summed up
+    would overshoot and let all codes collapse.
+    """
+    assert settings.sampling.edges is not None and settings.coder.every is not None, "fit_to_data fills these in"
+    due = settings.sampling.edges / settings.coder.every
+    steps = max(1, round(due / settings.coder.batch))
+    losses = [_coder_step_(parameters, count_S, settings, anneal, due / steps, generator) for _ in range(steps)]
+    return torch.stack(losses).mean()
+
+
+def _coder_step_(parameters: Parameters, count_S: Tensor, settings: Settings, anneal: Tensor, expected: float, generator: torch.Generator) -> Tensor:
     """Take one autoencoder step on some of the relations that were just updated; their matrices feel it at rate η2/(1 + η2·λ2·τ_r)."""
     coder, matrix_SDD = settings.coder, parameters.matrix_SDD
-    expected = settings.sampling.edges / coder.every
     relation_J, _ = draw_matrices(count_S, expected, generator)
     noise_JK = torch.randint(len(matrix_SDD), (len(relation_J), coder.noises), generator=generator, device=matrix_SDD.device)
     encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
@@ -107,11 +123,12 @@ def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, an
     found = coder_gradients(
         flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=coder.smooth_relu, saturation=settings.updates.saturation, scale=coder.scale
     )
+    factor = anneal * (expected / len(relation_J))
     rate_S = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S)).float()
-    change_JQ = found.matrix_JQ * (anneal * rate_S[relation_J] * (expected / len(relation_J)))[:, None]
+    change_JQ = found.matrix_JQ * (factor * rate_S[relation_J])[:, None]
     matrix_SDD.index_add_(0, relation_J, change_JQ.unflatten(1, matrix_SDD.shape[1:]))
     assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
-    parameters.encoder_CQ.add_(found.encoder_CQ * (coder.rate * anneal))
-    parameters.decoder_CQ.add_(found.decoder_CQ * (coder.rate * anneal))
-    parameters.coder_count.add_(len(relation_J) * anneal)
+    parameters.encoder_CQ.add_(found.encoder_CQ * (coder.rate * factor))
+    parameters.decoder_CQ.add_(found.decoder_CQ * (coder.rate * factor))
+    parameters.coder_count.add_(len(relation_J) * factor)
     return found.loss

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,17 @@ def test_lines_are_rare() -> None:
 
 
 def test_speed_and_time_left_are_running_means() -> None:
-    events = list(smoothed([advanced(1, speed=10, left=30), advanced(2, speed=30, left=10), advanced(3, speed=20, left=0)]))
-    assert [(event.edges_per_second, event.seconds_left) for event in events if isinstance(event, Advanced)] == [(10, 30), (20, 20), (20, 0)]
+    # Steps 1, 2, 4 of 10 after 1, 3 and 4 seconds: 2 s a step and 8 steps to go, then 1 s a step and 6 to go.
+    looks = [Advanced(step, 10, 0.1, 1, seconds, 99.0, speed, 1.0, None) for step, seconds, speed in ((1, 1.0, 10.0), (2, 3.0, 30.0), (4, 4.0, 20.0))]
+    events = [event for event in smoothed(looks) if isinstance(event, Advanced)]
+    assert [(event.edges_per_second, event.seconds_left) for event in events] == [(10, 99), (20, 16), (20, 6)]
+
+
+def test_the_time_left_knows_the_limit_in_minutes(family_run: Path) -> None:
+    run = relcode.load(family_run).run
+    run = replace(run, settings=run.settings.with_values({"training.minutes": 0.1}), status=replace(run.status, seconds=0.0))
+    *_, last = smoothed([Started(run, "cpu", 0, 100), Advanced(1, 100, 0.1, 1, 2.0, 4.0, 10.0, 1.0, None)])
+    assert isinstance(last, Advanced) and last.seconds_left == pytest.approx(4)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (60, "1:00"), (3599, "59:59"), (3661, "1:01:01")])

@@ -52,7 +52,7 @@ def heading(text: str) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = (), styles: Sequence[str | None] = ()) -> None:
     """Print a plain table; ``right`` names the columns of numbers, ``styles`` colours rows."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
     for number, row in enumerate(rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from relcode.recipes import recipe as recipe_named
 from relcode.runs.run import default_folder
 
 LINE_SECONDS = 10.0  # at least this long between two lines about losses and speed
-MEMORY = 0.1  # weight of the newest look in the running means of speed and time left
+LOOKS = 20  # speed and time left are taken over this many looks, about ten seconds
 
 Facts = Sequence[tuple[str, str, str]] | Mapping[str, Sequence[tuple[str, str, str]]]
 Progress = bool | Callable[[Event], None]
@@ -94,15 +95,20 @@ def watched(events: Iterable[Event], progress: Progress) -> Iterator[Event]:
 
 
 def smoothed(events: Iterable[Event]) -> Iterator[Event]:
-    """Pass events on with speed and time left as running means, since one look apart they jump with whatever else the machine does."""
-    number, speed, left = 0, 0.0, 0.0
+    """Pass events on with speed and time left taken over the last looks together, since one by one they jump with whatever else the machine does."""
+    looks: deque[tuple[float, int, float]] = deque(maxlen=LOOKS)  # seconds, step, edges per second
+    minutes = None
     for event in events:
+        if isinstance(event, Started):
+            minutes = event.run.settings.training.minutes
+            looks.append((event.run.status.seconds, event.step, 0.0))
         if isinstance(event, Advanced):
-            number += 1
-            weight = max(MEMORY, 1 / number)
-            speed += weight * (event.edges_per_second - speed)
-            left += weight * (event.seconds_left - left)
-            event = replace(event, edges_per_second=speed, seconds_left=left if event.seconds_left else 0.0)
+            looks.append((event.seconds, event.step, event.edges_per_second))
+            seconds, steps = event.seconds - looks[0][0], event.step - looks[0][1]
+            left = (event.total_steps - event.step) * seconds / steps if steps else event.seconds_left
+            left = left if minutes is None else min(left, 60 * minutes - event.seconds)
+            speeds = [speed for _, _, speed in looks if speed]
+            event = replace(event, edges_per_second=sum(speeds) / max(1, len(speeds)), seconds_left=max(0.0, left))
         yield event
 
 

@@ -30,8 +30,8 @@ QUICK = {"model.dim": 32, "training.epochs": 3, "training.validations": 1}
 def one_thread() -> Iterator[None]:
     """Let torch work in one thread, and put back what was.
 
-    The demonstration's products are so small that a second thread gains little, and where another program keeps a core busy the two wait for each other
-    at every product, which is several times slower than one alone.
+    The demonstration's products are so small that a second thread gains little, and where another program keeps a core busy the two wait for each
+    other at every product, which is several times slower than one alone.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

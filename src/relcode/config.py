@@ -38,7 +38,7 @@ _ANY = _Rule("", lambda value: True)
 
 def option(default: T, text: str, rule: _Rule = _ANY) -> T:
     """Define one option: its default, what it means, and which values it may have."""
-    return typing.cast(T, field(default=default, metadata={"help": text, "rule": rule}))
+    return field(default=default, metadata={"help": text, "rule": rule})
 
 
 class _Checked:
@@ -115,10 +115,10 @@ class UpdateSettings(_Checked):
 
     vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
-    matrix_rate: float = option(2.0**-3, "η1, first rate of matrices for the KB objective", _POSITIVE)
+    matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
     matrix_decay: float = option(2.0**-14, "fall of the matrices' rate", _WEIGHT)
     vector_damping: float = option(0.5, "how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
-    matrix_damping: float = option(0.1, "the same for matrices", _WEIGHT)
+    matrix_damping: float = option(0.02, "the same for matrices", _WEIGHT)
     factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", _LIMIT)
     saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", _LIMIT)
     orthogonal_rate: float = option(2.0**-4, "strength of one pull of a matrix towards an orthogonal one (0: no regulariser)", _WEIGHT)

@@ -9,8 +9,8 @@ from torch import Tensor
 def orthogonal_pull(matrix_XDD: Tensor) -> tuple[Tensor, Tensor]:
     """Return −s (N Nᵀ − I) N for M = s N with tr(N Nᵀ) = d, and the largest step along it that is safe.
 
-    The direction is downhill for ‖N Nᵀ − I‖²/4; minimising ‖MᵀM − (tr(MᵀM)/d) I‖ so drives M towards a multiple of an orthogonal matrix. A step a takes a
-    singular value σ of N to σ(1 − a(σ² − 1)), which overshoots where aσ² > 1 and explodes where it is much larger. The bound
+    The direction is downhill for ‖N Nᵀ − I‖²/4; minimising ‖MᵀM − (tr(MᵀM)/d) I‖ so drives M towards a multiple of an orthogonal matrix. A step a
+    takes a singular value σ of N to σ(1 − a(σ² − 1)), which overshoots where aσ² > 1 and explodes where it is much larger. The bound
     a ≤ (Σ σ⁶)^(−1/3) ≤ 1/σ_max² costs nothing: Σ σ⁶ = ‖N Nᵀ N‖².
     """
     d = matrix_XDD.shape[-1]

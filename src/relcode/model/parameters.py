@@ -107,13 +107,17 @@ def coder_in_force(parameters: Parameters, settings: CoderSettings) -> tuple[Ten
 
 
 def scorer_of(parameters: Parameters, settings: Settings, seen_E: Tensor) -> Scorer:
-    """Return what scores: unit head vectors (as the released program scores), decayed tail vectors, matrices in force; zero for entities never trained."""
+    """Return what scores: unit head vectors (as the released program has it), decayed tail vectors, matrices in force.
+
+    Entities that were never trained have the zero vector.
+    """
     head_ED = torch.nn.functional.normalize(parameters.head_ED, dim=1)
     tail_ED = vectors_in_force(parameters.tail_ED, parameters.tail_count_E, settings.updates)
     seen_E = seen_E.to(head_ED.device)
-    return Scorer(
-        head_ED=head_ED * seen_E[:, None],
-        tail_ED=tail_ED * seen_E[:, None],
+    scorer = Scorer(
+        head_ED=head_ED,
+        tail_ED=tail_ED,
         matrix_SDD=matrices_in_force(parameters.matrix_SDD, settings.model.normalise),
         seen_E=seen_E,
     )
+    return scorer.with_unseen_zero()

@@ -130,7 +130,7 @@ class Run:
         limits = torch.tensor([len(entities), len(relations), len(entities)])
         if len(facts_N3) and bool(((facts_N3 < 0) | (facts_N3 >= limits)).any()):
             raise RunError(f"{self.folder / 'facts.parquet'} is damaged: it names entities or relations that are not in the run")
-        splits = {name: facts_N3[columns[0] == number] for number, name in enumerate(SPLITS)}
+        train, valid, test = (facts_N3[columns[0] == number] for number in range(len(SPLITS)))
         data = self.about.get("data", {})
         return Dataset(
             name=str(data.get("name", self.folder.name)),
@@ -138,7 +138,9 @@ class Run:
             relations=relations,
             labels=labels,
             source=str(data.get("source", "")),
-            **splits,
+            train=train,
+            valid=valid,
+            test=test,
         )
 
 

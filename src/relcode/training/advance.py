@@ -35,7 +35,9 @@ class Stepper:
         self.anneal = torch.ones((), device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
         if device.type == "cuda":
-            self.batch = self.stream.batch(state.step, self.generator)
+            before = self.generator.get_state()
+            self.batch = self.stream.batch(state.step, self.generator)  # for its shapes alone: what it drew is drawn again
+            self.generator.set_state(before)
             self.graph = capture(self._move, [*self.parameters.tensors().values(), self.totals], self.generator)
 
     def take(self, step: int, anneal: float) -> None:

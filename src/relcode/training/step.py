@@ -87,7 +87,7 @@ def prefixes_per_head(batch: PathBatch, num_entities: int) -> Tensor:
 def draw_matrices(count_S: Tensor, expected: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw about ``expected`` relations in proportion to their updates in this step, and say how often each was drawn."""
     draws = max(1, round(expected))
-    relation_J = draw_rows(cumulative(count_S), (draws,), generator)
+    relation_J = draw_rows(cumulative(count_S + 1e-30), (draws,), generator)  # so that an empty batch does not divide by zero
     return relation_J, row_counts(relation_J, count_S.new_ones(draws), len(count_S))[relation_J]
 
 

@@ -24,6 +24,7 @@ from relcode.errors import DataError, DeviceError, NotFinite, RunError
 from relcode.evaluation.ranking import known_answers
 from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
+from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
 from relcode.recipes import fit_to_data
 from relcode.runs.run import Run, create_run, open_run
@@ -32,6 +33,8 @@ from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
 CHECKPOINT_SECONDS = 180.0
+INTERRUPTED = "interrupted"
+SMALL_DIM = 128  # below this size of vectors one thread is faster: products are too small to share, and waiting for each other costs more
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
 
 
@@ -133,7 +136,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
     per_epoch = trainer.stream.steps_per_epoch
     total = options.epochs * per_epoch
     validate_every = max(1, total // options.validations) if options.validations and len(dataset.valid) else total + 1
-    clock = _Clock(run.status.seconds, time.perf_counter())
+    clock, known = _Clock(run.status.seconds, time.perf_counter()), known_answers(dataset)
     saved_at, chunk = time.perf_counter(), 1
     yield Started(run, str(trainer.device), state.step, total)
     with _interruptible() as interrupted:
@@ -147,16 +150,18 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
             chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
             event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
             yield event
-            if state.step == total or (state.step % validate_every == 0 and total - state.step >= validate_every):
-                _log(run, event)
-                run, validated = _validate(run, dataset, state, trainer, event.epoch, clock.seconds())
+            reason = _limit_reached(run, state.step, total, clock.seconds()) or (INTERRUPTED if interrupted.is_set() else "")
+            is_due = state.step % validate_every == 0 and total - state.step >= validate_every
+            if is_due or reason not in ("", INTERRUPTED):
+                run.log({"event": "advanced", **_plain(event)})
+                run, validated = _validate(run, dataset, known, state, event.epoch, clock.seconds())
                 if validated is not None:
                     yield validated
-            reason = _why_stop(run, state.step, total, clock.seconds(), interrupted.is_set())
+                reason = reason or _patience_lost(run)
             if reason or time.perf_counter() - saved_at > CHECKPOINT_SECONDS or state.step % validate_every == 0:
                 run = run.save(state, epoch=state.step / per_epoch, seconds=clock.seconds())
                 saved_at = time.perf_counter()
-    run = run.with_status(state="stopped" if reason == "interrupted" else "complete", reason=reason)
+    run = run.with_status(state="stopped" if reason == INTERRUPTED else "complete", reason=reason)
     yield Finished(run, reason)
 
 
@@ -190,14 +195,14 @@ def _advanced(
     )
 
 
-def _validate(run: Run, dataset: Dataset, state: TrainState, trainer: Trainer, epoch: float, seconds: float) -> tuple[Run, Validated | None]:
+def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState, epoch: float, seconds: float) -> tuple[Run, Validated | None]:
     """Measure on (a fixed part of) valid; keep the parameters where MRR is the best so far."""
     options, status = run.settings.training, run.status
     if not options.validations or not len(dataset.valid):
         return run, None
     chosen = torch.randperm(len(dataset.valid), generator=torch.Generator().manual_seed(0))[: options.validation_facts]
     part = replace(dataset, valid=dataset.valid[chosen.sort().values])
-    report = evaluate(scorer_of(state.parameters, run.settings, dataset.seen_E), part, "valid", known=known_answers(dataset))
+    report = evaluate(scorer_of(state.parameters, run.settings, dataset.seen_E), part, "valid", known=known)
     metrics = report.both
     better_mr = status.best_mr is None or metrics.mr < status.best_mr * (1 - IMPROVEMENT)
     better_mrr = status.best_mrr is None or metrics.mrr > status.best_mrr * (1 + IMPROVEMENT)
@@ -214,16 +219,22 @@ def _validate(run: Run, dataset: Dataset, state: TrainState, trainer: Trainer, e
     return run, validated
 
 
-def _why_stop(run: Run, step: int, total: int, seconds: float, interrupted: bool) -> str:
-    """Return why training ends here, or nothing."""
+def _limit_reached(run: Run, step: int, total: int, seconds: float) -> str:
+    """Return which limit ends training here, or nothing."""
     options = run.settings.training
     if step >= total:
         return f"all {options.epochs} epochs done"
     if options.minutes and seconds >= 60 * options.minutes:
         return f"the limit of {options.minutes:g} minutes is reached"
-    if options.patience and run.status.stale_validations >= options.patience:
-        return f"neither MR nor MRR on valid improved in {options.patience} validations"
-    return "interrupted" if interrupted else ""
+    return ""
+
+
+def _patience_lost(run: Run) -> str:
+    """Return that valid has stopped improving, where it has."""
+    patience = run.settings.training.patience
+    if patience and run.status.stale_validations >= patience:
+        return f"neither MR nor MRR on valid improved in {patience} validations"
+    return ""
 
 
 @contextmanager
@@ -251,22 +262,22 @@ def _interruptible() -> Iterator[threading.Event]:
 
 @contextmanager
 def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
-    """Set torch up for the run, and put back what was: deterministic algorithms where asked, and TF32 products on CUDA."""
+    """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, TF32 products on CUDA."""
     precision, deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
     exact = settings.training.deterministic or device.type == "cpu"
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    threads = torch.get_num_threads()
+    if device.type == "cpu" and settings.model.dim < SMALL_DIM:
+        torch.set_num_threads(1)
     torch.use_deterministic_algorithms(exact)
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
         yield
     finally:
+        torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
         torch.set_float32_matmul_precision(precision)
-
-
-def _log(run: Run, event: Advanced) -> None:
-    run.log({"event": "advanced", **_plain(event)})
 
 
 def _plain(event: Advanced | Validated) -> dict[str, Any]:

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 import relcode
-from relcode.explore.demo import demo_settings, findings, fresh_folder, one_thread
+from relcode.explore.demo import demo_settings, findings, fresh_folder
 
 
 def test_folders_are_fresh(tmp_path: Path) -> None:
@@ -24,14 +22,3 @@ def test_findings_cover_everything_the_demonstration_shows(family_run: Path) -> 
     assert found.report.both.mrr > found.baseline.both.mrr
     assert 0 < len(found.new_facts) <= 10
     assert found.codes is not None and found.compositions.min_pairs == 50
-
-
-def test_the_number_of_threads_is_put_back() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)

@@ -210,7 +210,6 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
     assert parameters.matrix_count_S.item() == 64  # autoencoder steps do not raise it
 
 
-@pytest.mark.xfail(reason="a batch of padding alone still draws a relation (the last one) for the regulariser and the coder", strict=True)
 def test_a_batch_of_padding_moves_nothing() -> None:
     settings = small("joint")
     parameters, batch = started(settings), batch_of([Walk(0, ((0, 0, True),))], width=2)

@@ -36,7 +36,7 @@ def demo(
     Takes one to two minutes: joint+comp on the dataset world, then metrics, predictions, codes and compositions.
     """
     from relcode.cli.training import follow
-    from relcode.explore.demo import DATASET, demo_settings, findings, fresh_folder, one_thread
+    from relcode.explore.demo import DATASET, demo_settings, findings, fresh_folder
     from relcode.explore.model import Model
     from relcode.explore.training import check_new_folder, training_events
     from relcode.graph.dataset import load_dataset
@@ -49,8 +49,7 @@ def demo(
         f"{DATASET}: {len(dataset.train):,} facts about {dataset.num_entities:,} things in {dataset.num_relations} relations to learn from, "
         f"{len(dataset.test):,} held out to test with."
     )
-    with one_thread():
-        run = follow(training_events(dataset, settings, folder), quiet=True)
+    run = follow(training_events(dataset, settings, folder), quiet=True)
     model = Model.open(run.folder, device)
     print_findings(model, findings(model))
 

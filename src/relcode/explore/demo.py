@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from relcode.analysis.codes import RelationCodes
 from relcode.analysis.discovery import FoundCompositions, found_compositions
@@ -24,21 +20,6 @@ PREDICTED = 10
 MOST_COMPOSITIONS = 12
 MINUTES = 2.25  # on a slow or busy machine training ends here, its rates annealed to the clock, so that the whole stays within three minutes
 QUICK = {"model.dim": 32, "training.epochs": 3, "training.validations": 1}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch work in one thread, and put back what was.
-
-    The demonstration's products are so small that a second thread gains little, and where another program keeps a core busy the two wait for each
-    other at every product, which is several times slower than one alone.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True, eq=False)

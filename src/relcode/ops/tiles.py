@@ -8,7 +8,8 @@ A tile is W rows that share a relation, so that the step of a whole batch is a f
     product       y = x M_r          back    g M_rᵀ          outer   M_r += rate · Σ_w x_wᵀ g_w
 
 :class:`PlainTiles` is the truth. :class:`CpuTiles` multiplies with the matrices where they lie (no copy of a D×D matrix is ever made) and takes
-neighbouring tiles of a relation together. :class:`CudaTiles` gathers the matrices once for single batched products, with shapes that do not depend on the data.
+neighbouring tiles of a relation together. :class:`CudaTiles` gathers the matrices once for single batched products, with shapes that do not depend on
+the data.
 """
 
 from __future__ import annotations

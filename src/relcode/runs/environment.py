@@ -33,9 +33,9 @@ def environment(device: torch.device | str = "cpu") -> dict[str, str | int]:
 
 
 def commit() -> str:
-    """Return the git commit relcode runs from (with ``+`` where files differ from it); outside a checkout what $RELCODE_COMMIT says, or "unknown"."""
+    """Return the commit relcode runs from: what $RELCODE_COMMIT says, else git's name for it (with ``+`` where files differ), else "unknown"."""
     root = Path(__file__).parents[3]
-    if not (root / ".git").exists():
+    if "RELCODE_COMMIT" in os.environ or not (root / ".git").exists():
         return os.environ.get("RELCODE_COMMIT", "unknown")
     try:
         found = subprocess.run(["git", "-C", str(root), "describe", "--always", "--dirty=+"], capture_output=True, text=True, timeout=10, check=True)

@@ -67,6 +67,7 @@ def take_step(
     update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
     update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
     count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
+    anneal = anneal * (count_S.sum() > 0)  # a batch of padding alone moves nothing
     if updates.orthogonal_rate > 0:
         pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * anneal, sampling.edges / updates.orthogonal_every, generator)
     coder_loss = found.loss.new_zeros(())

@@ -1,0 +1,250 @@
+"""The documents say what is so: commands, options, paths, functions and tests exist, snippets run, figures are those of the committed result."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import relcode
+from relcode.cli import main
+from relcode.cli.app import app
+from relcode.config import Settings, parse_assignments
+from relcode.recipes import fit_to_data, recipe
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "relcode"
+README, MODEL, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "model.md", ROOT / "docs" / "architecture.md"
+DOCUMENTS = [README, MODEL, ARCHITECTURE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+RESULT = ROOT / "benchmarks" / "results" / "fb15k-237-joint-h200.json"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FOLDERS = "src|tests|docs|benchmarks|scripts"
+FACTS_OF_FB15K_237 = 272_115
+LONG = {"demo", "train", "resume", "map"}  # commands that train, or wait for UMAP: read, not run
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def blocks(path: Path, *languages: str) -> list[str]:
+    return [body for language, body in FENCE.findall(text_of(path)) if language in languages]
+
+
+def shell_lines(path: Path) -> Iterator[str]:
+    """Yield every command of a document: all lines of sh blocks, and those after a $ in console blocks; continued lines as one."""
+    for body in blocks(path, "sh"):
+        yield from (line for line in body.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#"))
+    for body in blocks(path, "console"):
+        yield from (line[2:] for line in body.replace("\\\n", " ").splitlines() if line.startswith("$ "))
+
+
+def programs(line: str) -> list[list[str]]:
+    """Return the arguments of each program of a pipe."""
+    found: list[list[str]] = [[]]
+    for word in shlex.split(line, comments=True):
+        if word in ("|", "&&"):
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def relcode_commands(path: Path) -> list[list[str]]:
+    return [words[1:] for line in shell_lines(path) for words in programs(line) if words and words[0] == "relcode"]
+
+
+def check_arguments(arguments: list[str]) -> None:
+    """Read arguments as the command would, without running it: an unknown command, option or kind of value raises."""
+    command: Any = typer.main.get_command(app)
+    rest = list(arguments)
+    while rest and getattr(command, "commands", None) and not rest[0].startswith("-"):
+        command = command.commands[rest.pop(0)]
+    command.make_context("relcode", rest)
+
+
+EVERY_COMMAND = [(path, arguments) for path in DOCUMENTS if path.exists() for arguments in relcode_commands(path)]
+
+
+def test_the_readme_shows_every_command() -> None:
+    shown = {arguments[0] for arguments in relcode_commands(README) if arguments}
+    assert shown == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("path", "arguments"), EVERY_COMMAND, ids=[f"{path.name}: {' '.join(arguments)}"[:80] for path, arguments in EVERY_COMMAND])
+def test_commands_and_their_options_exist(path: Path, arguments: list[str]) -> None:
+    check_arguments(arguments)
+    given = [value for option, value in pairwise(arguments) if option == "--set"]
+    Settings().with_values(parse_assignments(given))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["predikt"], ["predict", "run", "--haed", "x"], ["predict", "run", "--top", "many"], ["datasets", "sohw", "x"]]
+)
+def test_the_check_of_commands_can_fail(arguments: list[str]) -> None:
+    with pytest.raises(Exception):  # noqa: B017
+        check_arguments(arguments)
+
+
+def test_settings_in_tables_exist_and_can_have_the_values_told() -> None:
+    told = re.findall(r"`((?:model|sampling|updates|coder|training)\.\w+=[^`]+)`", text_of(MODEL) + text_of(README))
+    assert len(told) > 10
+    for assignment in told:
+        Settings().with_values(parse_assignments([assignment]))
+
+
+def test_defaults_are_those_that_the_table_tells() -> None:
+    """Whoever changes a default changes docs/model.md, and this list, with it."""
+    joint, comp = recipe("joint"), recipe("joint+comp")
+    assert (joint.model.dim, joint.model.code_dim, joint.sampling.noises, joint.coder.noises) == (256, 16, 3, 3)
+    assert (joint.updates.vector_rate, joint.updates.vector_decay) == (2**-2, 2**-10)
+    assert (joint.updates.matrix_rate, joint.updates.matrix_decay) == (2**-1, 2**-14)
+    assert (joint.updates.vector_damping, joint.updates.matrix_damping, joint.updates.anneal) == (0.5, 0.02, True)
+    assert (joint.coder.rate, joint.coder.decay, joint.coder.matrix_rate, joint.coder.matrix_decay) == (2**-2, 2**-14, 2**-6, 2**-26)
+    assert (joint.coder.batch, joint.coder.every, joint.coder.scale, joint.coder.smooth_relu) == (4, None, 1, True)
+    assert (joint.updates.orthogonal_rate, joint.updates.orthogonal_every) == (2**-4, 256)
+    assert (joint.updates.factor_limit, joint.updates.saturation, joint.updates.path_matrices) == (8, 6, "one")
+    assert (joint.sampling.head_power, joint.sampling.max_path, comp.sampling.path_mean) == (0.75, 6, 1)
+    assert (joint.sampling.noise_sharing, joint.sampling.noise_draws, comp.sampling.noise_draws) == ("tile", 64, 16)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_and_links_lead_somewhere(path: Path) -> None:
+    text = FENCE.sub("", text_of(path))
+    named = set(re.findall(rf"`((?:{FOLDERS})/[\w./-]*\w)`", text))
+    missing = [name for name in named if not (ROOT / name).exists()]
+    links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link}
+    missing += [link for link in links if not (path.parent / link).exists()]
+    assert missing == []
+
+
+def test_modules_named_in_the_architecture_exist() -> None:
+    named = set(re.findall(r"`(\w+/\w+\.py)", text_of(ARCHITECTURE))) - {"scripts/build_world.py", "tests/test_imports.py"}
+    assert len(named) > 15
+    assert [name for name in named if not (PACKAGE / name).exists()] == []
+
+
+def table_rows() -> list[tuple[str, str]]:
+    """Return the function and test columns of the tables of equations."""
+    tables = text_of(MODEL).split("## The released program")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in tables.splitlines() if line.startswith("|")]
+    return [(row[1], row[2]) for row in rows if "`" in row[1]]
+
+
+def exists(dotted: str) -> bool:
+    """Say whether ``relcode.<dotted>`` can be imported and looked up."""
+    parts = dotted.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            value: Any = import_module(".".join(["relcode", *parts[:cut]]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            if not hasattr(value, name):
+                return False
+            value = getattr(value, name)
+        return True
+    return False
+
+
+@cache
+def functions_in(path: Path) -> frozenset[str]:
+    return frozenset(node.name for node in ast.walk(ast.parse(text_of(path))) if isinstance(node, ast.FunctionDef))
+
+
+def test_every_equation_has_functions_and_tests_that_exist() -> None:
+    rows = table_rows()
+    assert len(rows) > 35
+    functions = [name for column, _ in rows for name in re.findall(r"`([^`]+)`", column)]
+    assert [name for name in functions if not exists(name)] == []
+    assert all("::test_" in column for _, column in rows)
+    tests = [name.split("::") for _, column in rows for name in re.findall(r"`([^`]+)`", column)]
+    missing = [(file, name) for file, name in tests if not (ROOT / "tests" / file).exists() or name not in functions_in(ROOT / "tests" / file)]
+    assert missing == []
+
+
+def test_the_check_of_functions_can_fail() -> None:
+    assert exists("model.score.Scorer.queries")
+    assert not exists("model.score.Scorer.nonsense") and not exists("model.scoer.Scorer") and not exists("nonsense.at.all")
+
+
+def test_targets_of_make_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    named = {name for path in DOCUMENTS for name in re.findall(r"`make (\w+)`", text_of(path))}
+    assert {"demo", "test"} <= named <= targets
+
+
+def test_figures_are_those_of_the_committed_result() -> None:
+    result = json.loads(text_of(RESULT))
+    for protocol in ("realistic", "paper"):
+        told = result["test"][protocol]
+        row = f"| {told['mr']:.0f} | {told['mrr']:.3f} | {100 * told['hits@10']:.1f} |".replace("| 0.", "| .")
+        assert f"protocol `{protocol}` {row}" in text_of(MODEL)
+    realistic, codes = result["test"]["realistic"], result["codes"]
+    assert f"{100 * codes['two_largest']:.1f} %" in text_of(MODEL)
+    assert f"only {codes['dimensions_used']} of the 16" in text_of(MODEL).replace("\n", " ")
+    assert f"{result['training_seconds']:.0f} s ({result['epochs']:.0f} epochs)" in text_of(MODEL)
+    for shown in (f"{realistic['mrr']:.3f}".lstrip("0"), f"{100 * realistic['hits@10']:.1f}", f"{100 * codes['two_largest']:.0f} %"):
+        assert shown in text_of(README), shown
+
+
+@pytest.mark.parametrize("path", [README, MODEL], ids=lambda path: path.name)
+def test_the_command_told_repeats_the_committed_result(path: Path) -> None:
+    """The stored command's words are all there, and with today's defaults the command gives the settings of the result."""
+    result = json.loads(text_of(RESULT))
+    (words,) = [words for line in shell_lines(path) for words in programs(line) if "benchmarks/train_and_measure.py" in words]
+    assert words[1] == "benchmarks/train_and_measure.py"
+    assert set(result["environment"]["command"].split()[1:]) <= set(words)
+    given = [value for option, value in pairwise(words) if option == "--set"]
+    settings = recipe(words[3]).with_values({"training.device": "cuda"} | parse_assignments(given))
+    assert json.loads(fit_to_data(settings, FACTS_OF_FB15K_237).to_json()) == result["settings"]
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which the README's run, runs/demo-1, is there; trained so briefly that it knows nothing."""
+    folder = tmp_path_factory.mktemp("readme")
+    settings = {"model.dim": 4, "model.code_dim": 8, "training.epochs": 1, "training.validations": 0, "training.device": "cpu"}
+    relcode.train("world", out=folder / "runs" / "demo-1", settings=settings, progress=False)
+    return folder
+
+
+def test_snippets_run(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the README's Python as it stands, but for the size and length of what it trains."""
+    train = relcode.train
+
+    def small_train(*arguments: Any, **options: Any) -> Any:
+        return train(*arguments, **{**options, "dim": 4, "epochs": 1, "device": "cpu", "progress": False})
+
+    monkeypatch.chdir(small_run)
+    monkeypatch.setattr(relcode, "train", small_train)
+    snippets = blocks(README, "python")
+    assert len(snippets) >= 2
+    space: dict[str, Any] = {}
+    for number, snippet in enumerate(snippets):
+        exec(compile(snippet, f"README.md, snippet {number + 1}", "exec"), space)
+
+
+QUICK = [arguments for arguments in relcode_commands(README) if arguments and arguments[0] not in LONG]
+
+
+@pytest.mark.parametrize("arguments", QUICK, ids=[" ".join(arguments)[:80] for arguments in QUICK])
+def test_commands_of_the_readme_run(
+    arguments: list[str], small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(small_run)
+    (small_run / "facts.tsv").write_text("Bilbao\tcity_country\tSpain\n", encoding="utf-8")
+    (small_run / "questions.tsv").write_text("Bilbao\tcity_country\nBilbao\tcity_timezone/timezone_country\n", encoding="utf-8")
+    if "--png" in arguments:
+        pytest.importorskip("matplotlib")
+    assert main(arguments) == 0, capsys.readouterr().err

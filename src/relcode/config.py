@@ -115,7 +115,7 @@ class UpdateSettings(_Checked):
 
     vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
-    matrix_rate: float = option(1.0, "η1, first rate of matrices for the KB objective", _POSITIVE)
+    matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
     matrix_decay: float = option(2.0**-14, "fall of the matrices' rate", _WEIGHT)
     vector_damping: float = option(0.5, "how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
     matrix_damping: float = option(0.02, "the same for matrices", _WEIGHT)

@@ -108,7 +108,7 @@ def test_defaults_are_those_that_the_table_tells() -> None:
     joint, comp = recipe("joint"), recipe("joint+comp")
     assert (joint.model.dim, joint.model.code_dim, joint.sampling.noises, joint.coder.noises) == (256, 16, 3, 3)
     assert (joint.updates.vector_rate, joint.updates.vector_decay) == (2**-2, 2**-10)
-    assert (joint.updates.matrix_rate, joint.updates.matrix_decay) == (1, 2**-14)
+    assert (joint.updates.matrix_rate, joint.updates.matrix_decay) == (2**-1, 2**-14)
     assert (joint.updates.vector_damping, joint.updates.matrix_damping, joint.updates.anneal) == (0.5, 0.02, True)
     assert (joint.coder.rate, joint.coder.decay, joint.coder.matrix_rate, joint.coder.matrix_decay) == (2**-2, 2**-14, 2**-6, 2**-26)
     assert (joint.coder.batch, joint.coder.every, joint.coder.scale, joint.coder.smooth_relu) == (4, None, 1, True)

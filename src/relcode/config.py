@@ -117,7 +117,7 @@ class UpdateSettings(_Checked):
     vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
     matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
     matrix_decay: float = option(2.0**-14, "fall of the matrices' rate", _WEIGHT)
-    vector_damping: float = option(0.25, "how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
+    vector_damping: float = option(0.5, "how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
     matrix_damping: float = option(0.02, "the same for matrices", _WEIGHT)
     factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", _LIMIT)
     saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", _LIMIT)

@@ -27,7 +27,7 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
 from relcode.recipes import fit_to_data
-from relcode.runs.run import Run, create_run, open_run
+from relcode.runs.run import Run, State, create_run, open_run
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
 from relcode.training.state import StepStats, TrainState
 
@@ -102,7 +102,7 @@ def train(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]
     with _numerics(settings, device):
         trainer = make_trainer(dataset, settings, device)
         state = initial_state(dataset, settings, device)
-        run = create_run(folder, dataset, settings, device).save(state)  # after what may fail for want of memory: no folder without a state in it
+        run = create_run(folder, dataset, settings, device, state)  # after what may fail for want of memory
         yield from _training(run, dataset, trainer, state)
 
 
@@ -114,9 +114,12 @@ def resume(folder: Path | str) -> Iterator[Event]:
     device = choose_device(run.settings.training.device)
     dataset = run.load_dataset()
     with _numerics(run.settings, device):
-        state = run.load_state(device)
+        state, trainer = run.load_state(device), make_trainer(dataset, run.settings, device)
+        if state.step >= run.settings.training.epochs * trainer.stream.steps_per_epoch:
+            raise RunError(f"{run.folder} has done all of its {run.settings.training.epochs} epochs: nothing is left to do")
         run = run.with_status(state="running", reason="")
-        yield from _training(run, dataset, make_trainer(dataset, run.settings, device), state)
+        run.forget_later()
+        yield from _training(run, dataset, trainer, state)
 
 
 @dataclass
@@ -145,35 +148,44 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
             steps = min(chunk, total - state.step, validate_every - state.step % validate_every)
             began = time.perf_counter()
             progress = clock.seconds() / (60 * options.minutes) if options.minutes else 0.0
-            run, state, stats = _advance_or_stop(run, state, steps, trainer, total, progress)
+            with _stopped_where_it_diverges(run):
+                state, stats = advance(state, steps, trainer, total, progress)
+                check_finite(stats, state.step)
             took = max(time.perf_counter() - began, 1e-6)
             chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
             event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
             yield event
             reason = _limit_reached(run, state.step, total, clock.seconds()) or (INTERRUPTED if interrupted.is_set() else "")
             is_due = state.step % validate_every == 0 and total - state.step >= validate_every
+            validated = None
             if is_due or reason not in ("", INTERRUPTED):
                 run.log({"event": "advanced", **_plain(event)})
-                run, validated = _validate(run, dataset, known, state, event.epoch, clock.seconds())
-                if validated is not None:
-                    yield validated
-                reason = reason or _patience_lost(run)
+                with _stopped_where_it_diverges(run):
+                    run, validated = _validate(run, dataset, known, state, event.epoch, clock.seconds())
+                if reason in ("", INTERRUPTED):
+                    reason = _patience_lost(run) or reason
             if reason or time.perf_counter() - saved_at > CHECKPOINT_SECONDS or state.step % validate_every == 0:
-                run = run.save(state, epoch=state.step / per_epoch, seconds=clock.seconds())
+                run = run.save(state, epoch=state.step / per_epoch, seconds=clock.seconds(), state=_state_after(reason), reason=reason)
                 saved_at = time.perf_counter()
-    run = run.with_status(state="stopped" if reason == INTERRUPTED else "complete", reason=reason)
+            if validated is not None:
+                yield validated  # after its checkpoint: who stops listening here has lost nothing
     yield Finished(run, reason)
 
 
-def _advance_or_stop(run: Run, state: TrainState, steps: int, trainer: Trainer, total: int, progress: float) -> tuple[Run, TrainState, StepStats]:
-    """Take some steps; where they diverge, leave the run stopped at its last good checkpoint and raise."""
-    state, stats = advance(state, steps, trainer, total, progress)
+@contextmanager
+def _stopped_where_it_diverges(run: Run) -> Iterator[None]:
+    """Where a loss, parameter or score is not finite, leave the run stopped at its last good checkpoint, and say so."""
     try:
-        check_finite(stats, state.step)
+        yield
     except NotFinite as error:
         run.with_status(state="stopped", reason=str(error))
         raise NotFinite(f"{error}; {run.folder} keeps the last good state, step {run.status.step}") from None
-    return run, state, stats
+
+
+def _state_after(reason: str) -> State:
+    if not reason:
+        return "running"
+    return "stopped" if reason == INTERRUPTED else "complete"
 
 
 def _advanced(
@@ -196,7 +208,11 @@ def _advanced(
 
 
 def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState, epoch: float, seconds: float) -> tuple[Run, Validated | None]:
-    """Measure on (a fixed part of) valid; keep the parameters where MRR is the best so far."""
+    """Measure on (a fixed part of) valid; keep the parameters where MRR is the best so far.
+
+    The status changes in memory alone: what a validation says is part of the state, and is saved with the checkpoint of its step. On disk before
+    that, a run killed in between would count the validation twice.
+    """
     options, status = run.settings.training, run.status
     if not options.validations or not len(dataset.valid):
         return run, None
@@ -210,13 +226,14 @@ def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState
     validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best)
     run.log({"event": "validated", "step": state.step, **_plain(validated)})
     if best:
-        run = run.save_best(state.parameters, {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]})
-    run = run.with_status(
+        run = run.with_best(state.parameters, {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]})
+    counted = replace(
+        run.status,
         best_mr=metrics.mr if status.best_mr is None else min(metrics.mr, status.best_mr),
         best_mrr=metrics.mrr if status.best_mrr is None else max(metrics.mrr, status.best_mrr),
         stale_validations=0 if better_mr or better_mrr else status.stale_validations + 1,
     )
-    return run, validated
+    return replace(run, status=counted), validated
 
 
 def _limit_reached(run: Run, step: int, total: int, seconds: float) -> str:

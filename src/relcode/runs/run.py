@@ -8,17 +8,21 @@
     best.safetensors     the parameters that were best on valid
     log.jsonl            one line for each thing worth knowing: losses, speed, validations
 
-Every file is written whole or not at all, and run.json last: whatever happens, it names files that are complete.
+Every file is written whole or not at all, and run.json last: whatever happens, it names files that are complete (new best parameters wait as
+best.next.safetensors until run.json has their checksum). What changes with the steps, such as the position and the validations, changes in one
+writing of run.json, together with the checkpoint it belongs to: a run that was killed goes on from there as if it had never gone further.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +30,7 @@ import torch
 from torch import Tensor
 
 from relcode.config import Settings, settings_from_json
-from relcode.errors import OutputError, RunError, SettingError
+from relcode.errors import DataError, OutputError, RunError, SettingError
 from relcode.graph.dataset import Dataset
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters
@@ -35,6 +39,7 @@ from relcode.runs.files import file_digest, read_json, read_tensors, write_atomi
 from relcode.training.state import TrainState
 
 FORMAT = 1
+BEST, NEXT_BEST = "best.safetensors", "best.next.safetensors"
 SPLITS = ("train", "valid", "test")
 State = Literal["running", "stopped", "complete"]
 
@@ -80,20 +85,47 @@ class Run:
         except OSError as error:
             raise OutputError(f"cannot write {self.folder / 'log.jsonl'}: {error.strerror}") from None
 
-    def save(self, state: TrainState, **changes: Any) -> Run:
-        """Write a checkpoint, make it the one in force, and drop all but the last two."""
+    def forget_later(self) -> None:
+        """Drop what a killed process left behind after its last checkpoint: drafts, new best parameters, lines of the log. They come again."""
+        for draft in [*self.folder.glob(".*.part"), *(self.folder / "checkpoints").glob(".*.part")]:
+            draft.unlink(missing_ok=True)
+        path = self.folder / "log.jsonl"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+            write_text(path, "".join(f"{line}\n" for line in lines if _is_of_step(line, self.status.step)))
+        self.settle_best()
+
+    def save(self, state: TrainState, /, **changes: Any) -> Run:
+        """Write a checkpoint, make it the one in force, and drop all but it and the one before."""
         name = f"{state.step:012d}.safetensors"
         tensors = state.parameters.tensors() | {"generator": state.generator.get_state()}
         digest = write_tensors(self.folder / "checkpoints" / name, tensors, {"step": str(state.step)})
         run = self.with_status(step=state.step, checkpoint=name, checkpoint_sha256=digest, **changes)
-        for old in sorted((self.folder / "checkpoints").glob("*.safetensors"))[:-2]:
-            old.unlink(missing_ok=True)
+        _keep_only(self.folder / "checkpoints", "*.safetensors", {name, self.status.checkpoint})
+        run.settle_best()
         return run
 
-    def save_best(self, parameters: Parameters, validation: Mapping[str, float]) -> Run:
-        """Write the parameters that are best on valid so far."""
-        digest = write_tensors(self.folder / "best.safetensors", parameters.tensors(), {})
-        return self.with_status(best=dict(validation), best_sha256=digest)
+    def with_best(self, parameters: Parameters, validation: Mapping[str, float]) -> Run:
+        """Write the parameters that are best on valid so far; they count from the next :meth:`save` on."""
+        digest = write_tensors(self.folder / NEXT_BEST, parameters.tensors(), {})
+        return replace(self, status=replace(self.status, best=dict(validation), best_sha256=digest))
+
+    def best_path(self) -> Path:
+        """Return where the best parameters are: in their place, or still waiting, where a process was killed right after run.json was written."""
+        waiting = self.folder / NEXT_BEST
+        try:
+            return waiting if file_digest(waiting) == self.status.best_sha256 else self.folder / BEST
+        except OSError:  # there is none, as nearly always
+            return self.folder / BEST
+
+    def settle_best(self) -> None:
+        """Put the best parameters in their place if they wait, and drop those that run.json does not know."""
+        try:
+            if self.best_path().name == NEXT_BEST:
+                os.replace(self.folder / NEXT_BEST, self.folder / BEST)
+            (self.folder / NEXT_BEST).unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write {self.folder / BEST}: {error.strerror}") from None
 
     def load_state(self, device: torch.device) -> TrainState:
         """Read the checkpoint in force; a damaged one is an error that names its predecessor where there is one."""
@@ -113,26 +145,26 @@ class Run:
         """Read the best parameters where valid has spoken, else those of the last checkpoint."""
         if self.status.best is None:
             return self.load_state(torch.device(device)).parameters
-        path = self.folder / "best.safetensors"
+        path = self.best_path()
         _verify(path, self.status.best_sha256)
         try:
             return _parameters(read_tensors(path, device)[0], self)
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"{path} does not hold the weights of this run ({error})") from None
 
     def load_dataset(self) -> Dataset:
         """Read the data the run was trained on from the run itself."""
         entities, labels = _read_vocab(self.folder / "entities.parquet", "entity")
         relations, _ = _read_vocab(self.folder / "relations.parquet", "relation")
-        table = _read_table(self.folder / "facts.parquet", ("split", "head", "relation", "tail"))
+        table = _read_table(self.folder / "facts.parquet", {"split": pa.int8(), "head": pa.int32(), "relation": pa.int32(), "tail": pa.int32()})
         columns = [torch.from_numpy(table[name].to_numpy().astype("int64")) for name in ("split", "head", "relation", "tail")]
         facts_N3 = torch.stack(columns[1:], dim=1)
         limits = torch.tensor([len(entities), len(relations), len(entities)])
         if len(facts_N3) and bool(((facts_N3 < 0) | (facts_N3 >= limits)).any()):
             raise RunError(f"{self.folder / 'facts.parquet'} is damaged: it names entities or relations that are not in the run")
         train, valid, test = (facts_N3[columns[0] == number] for number in range(len(SPLITS)))
-        data = self.about.get("data", {})
-        return Dataset(
+        data = self.about["data"]
+        dataset = Dataset(
             name=str(data.get("name", self.folder.name)),
             entities=entities,
             relations=relations,
@@ -142,10 +174,13 @@ class Run:
             valid=valid,
             test=test,
         )
+        if dataset.fingerprint != data.get("fingerprint"):
+            raise RunError(f"{self.folder} is damaged: its names and facts are not those that run.json has the fingerprint of")
+        return dataset
 
 
-def create_run(folder: Path, dataset: Dataset, settings: Settings, device: torch.device) -> Run:
-    """Make a new run folder; one that exists is never written over."""
+def create_run(folder: Path, dataset: Dataset, settings: Settings, device: torch.device, state: TrainState) -> Run:
+    """Make a new run folder with a first checkpoint; one that exists is never written over, one that cannot be filled does not stay."""
     if folder.exists():
         hint = f"go on with relcode resume {folder}, or choose" if (folder / "run.json").exists() else "choose"
         raise OutputError(f"{folder} exists already: {hint} another folder with --out")
@@ -153,6 +188,14 @@ def create_run(folder: Path, dataset: Dataset, settings: Settings, device: torch
         (folder / "checkpoints").mkdir(parents=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out") from None
+    try:
+        return _fill_run(folder, dataset, settings, device, state)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _fill_run(folder: Path, dataset: Dataset, settings: Settings, device: torch.device, state: TrainState) -> Run:
     data = {
         "name": dataset.name,
         "source": dataset.source,
@@ -166,8 +209,7 @@ def create_run(folder: Path, dataset: Dataset, settings: Settings, device: torch
     _write_vocab(folder / "entities.parquet", dataset.entities, dataset.labels)
     _write_vocab(folder / "relations.parquet", dataset.relations, {})
     _write_facts(folder / "facts.parquet", dataset)
-    _write_run_json(run)
-    return run
+    return run.save(state)
 
 
 def open_run(folder: str | Path) -> Run:
@@ -180,12 +222,27 @@ def open_run(folder: str | Path) -> Run:
         raise RunError(f"{path} has run format {tree.get('format')!r}, this relcode reads {FORMAT}: use the relcode version that made it")
     try:
         settings = settings_from_json((path / "settings.json").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, SettingError) as error:
+        raise RunError(f"{path / 'settings.json'} is damaged: {error}") from None
+    try:
         status = RunStatus(**tree["status"])
-    except (OSError, UnicodeDecodeError, SettingError, TypeError, KeyError) as error:
-        raise RunError(f"{path} is damaged: {error}") from None
-    if Path(status.checkpoint).name != status.checkpoint:
-        raise RunError(f"{path / 'run.json'} is damaged: a checkpoint's name cannot be {status.checkpoint!r}")
-    return Run(path, settings, status, {key: tree.get(key, {}) for key in ("data", "environment")})
+        about = {"data": dict(tree["data"]), "environment": dict(tree["environment"])}
+        _check_status(status)
+    except (TypeError, KeyError, ValueError) as error:
+        raise RunError(f"{path / 'run.json'} is damaged: {error}") from None
+    return Run(path, settings, status, about)
+
+
+def _check_status(status: RunStatus) -> None:
+    """Refuse what no run writes, above all a name that would lead out of the run's folder."""
+    if status.state not in get_args(State):
+        raise ValueError(f"a run's state cannot be {status.state!r}: it is one of {', '.join(get_args(State))}")
+    if not re.fullmatch(r"(\d+\.safetensors)?", status.checkpoint):
+        raise ValueError(f"a checkpoint's name cannot be {status.checkpoint!r}")
+    numbers = [status.step, status.epoch, status.seconds, status.stale_validations, *dict(status.best or {}).values()]
+    numbers += [value for value in (status.best_mr, status.best_mrr) if value is not None]
+    if not all(isinstance(value, int | float) for value in numbers):
+        raise ValueError("steps, seconds and validations must be numbers")
 
 
 def _write_run_json(run: Run) -> None:
@@ -193,23 +250,41 @@ def _write_run_json(run: Run) -> None:
     write_text(run.folder / "run.json", json.dumps(tree, indent=2) + "\n")
 
 
+def _keep_only(folder: Path, pattern: str, names: set[str]) -> None:
+    for path in folder.glob(pattern):
+        if path.name not in names:
+            path.unlink(missing_ok=True)
+
+
+def _is_of_step(line: str, last: int) -> bool:
+    """Say whether a line of the log is whole and about a step up to ``last``."""
+    try:
+        return bool(json.loads(line)["step"] <= last)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _parameters(tensors: dict[str, Tensor], run: Run) -> Parameters:
-    """Make the record, after checking that the shapes are those of the run."""
+    """Make the record, after checking that it has the tensors and shapes of the run."""
     parameters = Parameters(**tensors)
     data, model = run.about["data"], run.settings.model
-    entities, directed = int(data["entities"]), 2 * int(data["relations"])
-    expected = {"head_ED": (entities, model.dim), "tail_ED": (entities, model.dim), "matrix_SDD": (directed, model.dim, model.dim)}
-    for name, shape in expected.items():
-        if tuple(getattr(parameters, name).shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(getattr(parameters, name).shape)}, the run says {shape}")
+    entities, directed, dim = int(data["entities"]), 2 * int(data["relations"]), model.dim
+    expected: dict[str, tuple[int, ...]] = {"head_ED": (entities, dim), "tail_ED": (entities, dim), "matrix_SDD": (directed, dim, dim)}
+    expected |= {"head_count_E": (entities,), "tail_count_E": (entities,), "matrix_count_S": (directed,)}
+    if model.autoencoder:
+        expected |= {"encoder_CQ": (model.code_dim, dim * dim), "decoder_CQ": (model.code_dim, dim * dim), "coder_count": ()}
+    found = {name: tuple(value.shape) for name, value in parameters.tensors().items()}
+    for name in sorted(expected | found):
+        if found.get(name) != expected.get(name):
+            raise ValueError(f"{name} has shape {found.get(name, 'none')}, the run says {expected.get(name, 'none')}")
     return parameters
 
 
 def _verify(path: Path, digest: str) -> None:
-    if not path.exists():
+    if not path.is_file():
         raise RunError(f"{path} is missing: the run is incomplete")
     if file_digest(path) != digest:
-        older = sorted(other.name for other in path.parent.glob("*.safetensors") if other != path)
+        older = sorted(other.name for other in path.parent.glob("*.safetensors") if other.name < path.name)
         hint = f"; an older state is there too: {older[-1]}" if older and path.parent.name == "checkpoints" else ""
         raise RunError(f"{path} is damaged: its checksum is not the one in run.json{hint}")
 
@@ -222,9 +297,12 @@ def _write_vocab(path: Path, vocab: Vocab, labels: Mapping[str, str]) -> None:
 
 
 def _read_vocab(path: Path, kind: Literal["entity", "relation"]) -> tuple[Vocab, dict[str, str]]:
-    table = _read_table(path, ("name", "label"))
-    names, labels = table["name"].to_pylist(), table["label"].to_pylist()
-    return Vocab(names, kind), {name: label for name, label in zip(names, labels, strict=True) if label is not None}
+    table = _read_table(path, {"name": pa.string(), "label": pa.string()})
+    try:
+        names, labels = table["name"].to_pylist(), table["label"].to_pylist()
+        return Vocab(names, kind), {name: label for name, label in zip(names, labels, strict=True) if label is not None}
+    except (DataError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}") from None
 
 
 def _write_facts(path: Path, dataset: Dataset) -> None:
@@ -235,11 +313,16 @@ def _write_facts(path: Path, dataset: Dataset) -> None:
     write_atomically(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
 
 
-def _read_table(path: Path, columns: tuple[str, ...]) -> pa.Table:
+def _read_table(path: Path, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Read the columns named, of the types given; no value may be missing but a label."""
     try:
-        return pq.read_table(path, columns=list(columns), partitioning=None)
-    except (OSError, pa.ArrowException, ValueError) as error:
+        table = pq.read_table(path, columns=list(columns), partitioning=None)
+        lacking = any(table[name].null_count for name in columns if name != "label")
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path} is missing or damaged ({str(error).splitlines()[0]})") from None
+    if lacking or any(table.schema.field(name).type != kind for name, kind in columns.items()):
+        raise RunError(f"{path} is damaged: its columns must be {', '.join(f'{name} ({kind})' for name, kind in columns.items())}")
+    return table
 
 
 def default_folder(dataset: Dataset, settings: Settings) -> Path:
@@ -249,11 +332,3 @@ def default_folder(dataset: Dataset, settings: Settings) -> Path:
     while (folder := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         number += 1
     return folder
-
-
-def is_writable_parent(folder: Path) -> bool:
-    """Say whether ``folder`` could be made: its nearest existing parent can be written."""
-    parent = folder.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
-    return os.access(parent, os.W_OK)

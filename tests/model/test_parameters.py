@@ -140,12 +140,12 @@ def test_the_coder_in_force_is_shrunk_by_its_own_counter() -> None:
 
 @pytest.mark.parametrize("normalise", [True, False])
 def test_what_scores(normalise: bool) -> None:
-    """Unit head vectors, decayed tail vectors, matrices in force; zero for entities never trained: every triple by a loop."""
+    """Decayed vectors and matrices in force; zero for entities never trained: every triple by a loop."""
     settings = Settings(model=ModelSettings(dim=3, normalise=normalise), updates=UpdateSettings(vector_rate=0.25, vector_decay=0.125))
     parameters = initial_parameters(4, 4, settings.model, torch.Generator().manual_seed(5))
     parameters.tail_ED.mul_(torch.tensor([1.0, -2.0, 3.0, 4.0])[:, None])
     parameters.tail_count_E.copy_(torch.tensor([0.0, 32.0, 5.0, 96.0]))
-    parameters.head_count_E.copy_(torch.tensor([7.0, 1.0, 2.0, 3.0]))  # a unit vector has no use for it
+    parameters.head_count_E.copy_(torch.tensor([7.0, 1.0, 2.0, 3.0]))
     seen_E = torch.tensor([True, True, False, True])
     scorer = scorer_of(parameters, settings, seen_E)
     assert torch.equal(scorer.seen_E, seen_E)
@@ -157,7 +157,8 @@ def test_what_scores(normalise: bool) -> None:
                 matrix = matrix * math.sqrt(3) / matrix.norm()
             for tail in range(4):
                 u, v = parameters.head_ED[head].double(), parameters.tail_ED[tail].double()
-                expected = float(u / u.norm() @ matrix @ (v / (1 + 0.25 * 0.125 * parameters.tail_count_E[tail])))
+                u, v = u / (1 + 0.25 * 0.125 * parameters.head_count_E[head]), v / (1 + 0.25 * 0.125 * parameters.tail_count_E[tail])
+                expected = float(u @ matrix @ v)
                 expected *= float(seen_E[head] and seen_E[tail])
                 assert found[head * 4 + relation, tail].item() == pytest.approx(expected, abs=1e-6)
 

@@ -137,7 +137,7 @@ class Model:
         return relation_codes(self.parameters, self.settings, self.dataset.relations)
 
     def vector(self, name: str, role: Literal["head", "tail"] = "head") -> Floats:
-        """Return the vector of an entity as it is used when scoring: u (unit length) as a head or v as a tail; float32 [D]."""
+        """Return the vector of an entity as it is used when scoring: u as a head or v as a tail; float32 [D]."""
         if role not in ("head", "tail"):
             raise SettingError(f"role cannot be {role!r}: it must be head or tail")
         vector_ED = self.scorer.head_ED if role == "head" else self.scorer.tail_ED

@@ -8,6 +8,7 @@ and the strength of a penalty.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import typing
@@ -205,7 +206,8 @@ def settings_from_json(text: str) -> Settings:
     return Settings().with_values(values)
 
 
-def options() -> dict[str, tuple[Any, str]]:
+@functools.cache
+def options() -> Mapping[str, tuple[Any, str]]:
     """Return every dotted option with its type and its explanation."""
     found: dict[str, tuple[Any, str]] = {}
     for section, kind in typing.get_type_hints(Settings).items():

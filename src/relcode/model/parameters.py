@@ -109,8 +109,8 @@ def coder_in_force(parameters: Parameters, settings: CoderSettings) -> tuple[Ten
 def scorer_of(parameters: Parameters, settings: Settings, seen_E: Tensor) -> Scorer:
     """Return what scores: vectors and matrices in force; entities that were never trained have the zero vector.
 
-    The released program scales head vectors to unit length here. That changes no rank, since all answers to a question share its head, but it would take
-    away what a score means: u_h M_r v_t is ln s, the log of how much more likely the tail is than a noise.
+    The released program scales head vectors to unit length here. That changes no rank, since all answers to a question share its head, but it would
+    take away what a score means: u_h M_r v_t is ln s, the log of how much more likely the tail is than a noise.
     """
     head_ED = vectors_in_force(parameters.head_ED, parameters.head_count_E, settings.updates)
     tail_ED = vectors_in_force(parameters.tail_ED, parameters.tail_count_E, settings.updates)

@@ -38,6 +38,16 @@ def test_equal_tensors_make_equal_files(tmp_path: Path) -> None:
     assert write_tensors(tmp_path / "z", {**TENSORS, "b": TENSORS["b"] + 1}, {}) != file_digest(tmp_path / "x")
 
 
+def test_tensors_lie_in_memory_as_new_ones_do(tmp_path: Path) -> None:
+    """Sums over numbers aligned otherwise are rounded otherwise, and a resumed training would differ from one never stopped."""
+    odd = {f"{number}": torch.rand(number, dtype=torch.float64) for number in range(1, 12)} | {"bytes": torch.zeros(3, dtype=torch.uint8)}
+    write_tensors(tmp_path / "x", odd, {})
+    found, _ = read_tensors(tmp_path / "x")
+    assert all(value.data_ptr() % 64 == 0 for value in found.values())
+    (tmp_path / "x").write_bytes(b"")
+    assert all(torch.equal(found[name], value) for name, value in odd.items())
+
+
 def full_disk(draft: Path) -> None:
     draft.write_text("ha")
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

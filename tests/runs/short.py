@@ -18,7 +18,12 @@ from relcode.runs.run import Run, open_run
 CPU = torch.device("cpu")
 SIZES = {"model.dim": 8, "model.code_dim": 2, "sampling.edges": 256, "sampling.tile": 8, "sampling.noise_draws": 8}
 LENGTH = {"training.epochs": 6, "training.validations": 3, "training.patience": 0, "training.device": "cpu"}
-STILL = {"updates__vector_rate": 1e-12, "updates__matrix_rate": 1e-12, "updates__orthogonal_rate": 0.0}  # rates at which no rank ever changes
+STILL = {
+    "updates__vector_rate": 1e-12,
+    "updates__matrix_rate": 1e-12,
+    "updates__orthogonal_rate": 0.0,
+    "coder__matrix_rate": 0.0,
+}  # no rank ever changes
 
 
 def short(name: str = "joint", **changes: Any) -> Settings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,17 +53,12 @@ def train(
 
 
 def training_events(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]:
-    """Train into a new folder, event by event. What fails before the first step leaves no folder; want of memory is said in one line."""
+    """Train into a new folder, event by event; want of memory is said in one line."""
     check_new_folder(folder)
     check_memory(dataset, settings)
-    has_begun = False
     try:
-        for event in experiment.train(dataset, settings, folder):
-            has_begun = True
-            yield event
+        yield from experiment.train(dataset, settings, folder)
     except BaseException as error:
-        if not has_begun:
-            shutil.rmtree(folder, ignore_errors=True)
         if not is_memory_error(error):
             raise
         raise not_enough_memory(settings) from None

@@ -8,7 +8,7 @@ The released program updates one matrix of each prefix, drawn uniformly. Drawing
 the prefix of length l takes the new matrix l with probability 1/l and otherwise keeps its predecessor's choice (reservoir sampling: each choice is
 uniform over the l matrices). Then at each level either all that is pending is used or nothing, and one extra pass down serves all prefixes.
 
-Beside each direction stands a bound on the objective's curvature along it, Σ |weight|·‖other factor‖², by which updates are damped: for a tail ‖y_l‖²,
+Beside each direction stands a bound on the curvature along it, Σ |weight|·‖other factor‖², by which updates are damped: for a tail ‖y_l‖²,
 for a head the ‖v‖² of all tails and noises that its paths are scored with (near-orthogonal matrices keep lengths), for a matrix that times ‖x_l‖².
 """
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MOST_LISTED = 12  # where no more names than this are known, all of them are listed
+
 
 class RelcodeError(Exception):
     """A mistake its user can mend; the message is one line."""
@@ -80,8 +82,7 @@ def suggestion(name: str, known: Iterable[str], most: int = 3) -> str:
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     close = [folded[match] for match in get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.6)]
+    few = "known are " + ", ".join(names) if 0 < len(names) <= MOST_LISTED else ""
     if close:
-        return ": did you mean " + " or ".join(repr(match) for match in close) + "?"
-    if 0 < len(names) <= 12:
-        return ": known are " + ", ".join(names)
-    return ""
+        return ": did you mean " + " or ".join(repr(match) for match in close) + "?" + (f" ({few})" if few else "")
+    return f": {few}" if few else ""

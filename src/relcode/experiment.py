@@ -33,6 +33,7 @@ from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
 CHECKPOINT_SECONDS = 180.0
+CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
 SMALL_DIM = 128  # below this size of vectors one thread is faster: products are too small to share, and waiting for each other costs more
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
@@ -147,7 +148,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
         while not reason:
             steps = min(chunk, total - state.step, validate_every - state.step % validate_every)
             began = time.perf_counter()
-            progress = clock.seconds() / (60 * options.minutes) if options.minutes else 0.0
+            progress = max(0.0, (clock.seconds() / (60 * options.minutes) - CLOCK_SLACK) / (1 - CLOCK_SLACK)) if options.minutes else 0.0
             with _stopped_where_it_diverges(run):
                 state, stats = advance(state, steps, trainer, total, progress)
                 check_finite(stats, state.step)

@@ -56,7 +56,8 @@ def test_ctrl_c_is_exit_code_130(relcode, monkeypatch: pytest.MonkeyPatch) -> No
         raise KeyboardInterrupt
 
     monkeypatch.setattr("relcode.graph.catalogue.available", interrupted)
-    assert relcode("datasets").code == 130
+    result = relcode("datasets")
+    assert (result.code, result.out, result.err) == (130, "", "relcode: interrupted\n")
 
 
 def test_a_defect_is_not_hidden(relcode, monkeypatch: pytest.MonkeyPatch) -> None:

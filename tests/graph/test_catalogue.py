@@ -63,7 +63,10 @@ def test_without_a_sound_variable_only_bundled_ones_are_there(value: str | None,
 
 
 def test_an_unknown_name_tells_close_ones_and_the_variable(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownName, match=r"unknown dataset 'toy': did you mean 'toys'\? \(RELCODE_DATA is .*shelf; a folder or file"):
+    with pytest.raises(
+        UnknownName,
+        match=r"unknown dataset 'toy': did you mean 'toys'\? \(known are world, books, toys\) \(RELCODE_DATA is .*shelf; a folder or file",
+    ):
         resolve("toy")
     monkeypatch.setenv("RELCODE_DATA", "nowhere")
     with pytest.raises(UnknownName, match="RELCODE_DATA is nowhere, which is no folder"):

@@ -149,3 +149,11 @@ def test_any_text_gives_a_path_or_one_clear_line(text: str) -> None:
         assert "\n" not in str(error)
     else:
         assert ids and all(0 <= step < 2 * R for step in ids)
+
+
+def test_a_misspelt_name_that_begins_with_a_slash_is_unknown_and_no_path() -> None:
+    relations = Vocab(["/film/film/country", "/film/film/language"], "relation")
+    for text in ("/film/film/contry", "^/film/film/contry"):
+        with pytest.raises(UnknownName, match=r"unknown relation '/film/film/contry': did you mean '/film/film/country'"):
+            relation_id(text, relations)
+    assert relation_id("^/film/film/country", relations) == 2

@@ -140,3 +140,12 @@ def test_json_is_read_and_a_missing_one_named(tmp_path: Path) -> None:
     assert read_json(tmp_path / "x.json") == {"a": "é"}
     with pytest.raises(RunError, match=r"y\.json is missing"):
         read_json(tmp_path / "y.json")
+
+
+def test_a_disk_that_refuses_the_cleaning_up_too_is_still_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(OutputError, match=r"cannot write .*run\.json: Read-only file system"):
+        write_atomically(tmp_path / "run.json", refuse)

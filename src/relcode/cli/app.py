@@ -72,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = context.command_path if context is not None else "relcode"
         message = usage().rstrip(".")
         return _fail(f"{message}{'' if message.endswith('?') else ';'} see {command} --help", getattr(error, "exit_code", 2))
+    if result == INTERRUPTED:  # some versions of typer turn Ctrl-C into an exit code
+        return _fail("interrupted", INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 

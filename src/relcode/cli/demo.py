@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,20 +65,27 @@ def print_findings(model: Model, found: Findings) -> None:
     print_table(("head", "relation", "tail", "score", "likelihood"), rows, right=("score", "likelihood"))
     say("(likelihood: share of the answers to both of its questions; not calibrated, and not every one is true)")
     if found.codes is not None:
-        heading("")
         print_codes(found.codes, HEATMAP_ROWS)
     _print_compositions(found.compositions, model.dataset.num_directed)
     picture = _save_heatmap(model, found)
     heading("Next")
+    relcode = _command()
     say(f"the run is in {model.folder}" + (f", the heatmap in {picture}" if picture else ""))
     first = found.new_facts[0] if found.new_facts else None
     if first is not None:
-        say(f"  relcode predict {model.folder} --head {_quoted(first.head)} --relation {_quoted(first.relation)}")
+        say(f"  {relcode} predict {model.folder} --head {_quoted(first.head)} --relation {_quoted(first.relation)}")
     if found.compositions.supported:
         example = found.compositions.supported[0]
         known = example.known[0].head if example.known else ""
-        say(f"  relcode predict {model.folder} --head {_quoted(known)} --path {_quoted(example.path)}")
-    say(f"  relcode evaluate {model.folder} --relations")
+        say(f"  {relcode} predict {model.folder} --head {_quoted(known)} --path {_quoted(example.path)}")
+    say(f"  {relcode} evaluate {model.folder} --relations")
+
+
+def _command() -> str:
+    """Return what to type for relcode: its name where the shell finds it, else the way it was started."""
+    started = Path(sys.argv[0])
+    is_script = started.name.removesuffix(".exe") == "relcode"
+    return "relcode" if shutil.which("relcode") or not is_script else str(started)
 
 
 def _print_compositions(found: FoundCompositions, num_directed: int) -> None:

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relcode.cli.show import notice, say
+from relcode.errors import RelcodeError
 
 if TYPE_CHECKING:
     from relcode.experiment import Event
     from relcode.runs.run import Run
 
 INTERRUPTED = 130
+
+
+class Interrupted(RelcodeError):
+    """Ctrl-C ended the command, and all that was done is saved."""
+
+    exit_code = INTERRUPTED
 
 
 def register(app: typer.Typer) -> None:
@@ -69,8 +76,7 @@ def follow(events: Iterator[Event], quiet: bool = False) -> Run:
             finished = event
     folder = finished.run.folder
     if finished.run.status.state == "stopped":
-        notice(f"saved in {folder}; go on with: relcode resume {folder}")
-        raise typer.Exit(INTERRUPTED)
+        raise Interrupted(f"interrupted; saved in {folder}; go on with: relcode resume {folder}")
     if not quiet:
         say(str(folder))
         notice(f"measure it with: relcode evaluate {folder}")

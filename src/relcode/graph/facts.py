@@ -106,7 +106,7 @@ def _parse_block(block: Block, source: str) -> pa.Table:
     try:
         table = pacsv.read_csv(
             pa.BufferReader(block.data),
-            read_options=pacsv.ReadOptions(column_names=list(COLUMNS), block_size=len(block.data) + 1),
+            read_options=pacsv.ReadOptions(column_names=list(COLUMNS), block_size=len(block.data) + 1, use_threads=False),
             parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False),
             convert_options=pacsv.ConvertOptions(column_types=SCHEMA, strings_can_be_null=False, check_utf8=True),
         )

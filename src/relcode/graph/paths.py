@@ -43,6 +43,9 @@ def parse_path(text: str, relations: Vocab) -> tuple[int, ...]:
 
 def relation_id(text: str, relations: Vocab) -> int:
     """Read one step, such as ``r``, ``^r`` or ``<name/with/slash>``; return its directed relation number."""
+    bare = text.strip().removeprefix("^")
+    if bare.startswith("/") and bare not in relations:  # a name such as /film/film/country, misspelt: no path begins with a slash
+        raise UnknownName("relation", bare, relations.names)
     ids = parse_path(text, relations)
     if len(ids) != 1:
         raise PathSyntaxError(f"expected one relation, got the path {text!r} of {len(ids)} steps")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -26,11 +27,10 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(handle.fileno())
         os.replace(draft, path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder with --out") from None
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; free space there or choose another place") from None
+    finally:
+        with contextlib.suppress(OSError):  # on a read-only disk there is nothing to clean up, and no way to
+            draft.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

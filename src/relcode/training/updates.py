@@ -9,8 +9,8 @@ step, overshoot and diverge. So a row's summed update Σ w_i y_i is damped as an
     change = rate · Σ w_i y_i / (1 + damping · rate · Σ |w_i| ‖y_i‖²)
 
 w_i being the objective's weights and y_i the other factors: |w| bounds the curvature σ(1 − σ) from above, so the sum bounds the curvature along the
-step. A rare row moves as published, a popular one at most about 1/(damping·‖y‖), at any rate and any batch size. A damped update counts for as
-much less.
+step (for heads and matrices it estimates it, taking matrices as orthogonal). A rare row moves as published, a popular one at most about
+1/(damping·‖y‖), at any rate and any batch size. A damped update counts for as much less.
 """
 
 from __future__ import annotations

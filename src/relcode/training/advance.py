@@ -80,7 +80,7 @@ class Trainer:
 
 
 def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> Trainer:
-    """Prepare the stream of facts (or of walks, where paths or heads' weights ask for them) and the noise."""
+    """Prepare the stream of facts (or of walks, where paths are asked for) and the noise."""
     settings = fit_to_data(settings, len(dataset.train))
     directed_N3 = directed(dataset.train, dataset.num_relations)
     noise = NoiseSource(directed_N3, settings.sampling.noise, device)
@@ -88,7 +88,7 @@ def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> 
 
 
 def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettings, seed: int, device: torch.device) -> Stream:
-    """Return a stream of walks where paths or heads' weights ask for one, else of facts."""
+    """Return a stream of walks where paths are asked for, else of facts."""
     assert sampling.edges is not None, "fit_to_data fills this in"
     if sampling.path_mean == 0:
         return FactStream(

@@ -1,25 +1,20 @@
-"""Reading a text file safely in blocks of whole lines: gzip or plain, bounded, with the line number of whatever is wrong."""
+"""Reading a text file safely in blocks of whole lines: packed or plain, bounded, with the line number of whatever is wrong."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
 from relcode.errors import DataError
+from relcode.graph.unpack import MOST_BYTES, Bounded, opened, refuse_wrapped
 
 BLOCK_BYTES = 16 << 20
 LONGEST_LINE = 1 << 20  # bytes; a name of a megabyte is a damaged file
-MOST_BYTES = 16 << 30  # unpacked; a gzip of a few megabytes can unpack to terabytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,93 +29,65 @@ class Block:
         yield from enumerate(self.data.removesuffix(b"\n").split(b"\n"), start=self.first_line)
 
 
-def is_gzip_name(path: Path) -> bool:
-    """Tell whether a file is gzip'ed, by its name."""
-    return path.name.lower().endswith(".gz")
-
-
 def read_blocks(path: Path, most_bytes: int = MOST_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Go through a file in blocks of whole lines, without blank lines at its end.
 
     A byte order mark at the beginning and carriage returns before newlines are dropped. ``DataError`` names the file, and the line where it can,
     for everything that is not text: NUL bytes, a gzip that ends early, a line over 1 MiB, more than ``most_bytes`` once unpacked.
     """
-    with _opened(path) as stream:
+    with opened(path, most_bytes) as stream:
         yield from split_blocks(stream, str(path), most_bytes, block_bytes)
 
 
 def split_blocks(stream: BinaryIO, source: str, most_bytes: int = MOST_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """As ``read_blocks``, from an open stream of bytes that messages call ``source``."""
-    line, total, blank_line, rest = 1, 0, 0, b""
+    blank_line = 0
+    for block in raw_blocks(Bounded(stream, source, most_bytes), source, block_bytes):
+        text = block.data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        # Blank lines are forgiven only at the end of the file, so they are held back until something follows.
+        kept = text.rstrip(b"\n")
+        if kept and blank_line:
+            raise DataError(f"{source}, line {blank_line}: blank, but more lines follow; blank lines may only end the file")
+        if kept:
+            yield Block(block.first_line, kept + b"\n")
+            blank_line = 0
+        first_blank = block.first_line + (kept.count(b"\n") + 1 if kept else 0)
+        if first_blank < block.first_line + text.count(b"\n") and not blank_line:
+            blank_line = first_blank
+
+
+def raw_blocks(stream: BinaryIO | Bounded, source: str, block_bytes: int = BLOCK_BYTES, longest_line: int = LONGEST_LINE) -> Iterator[Block]:
+    """Cut a stream into blocks of whole lines, as they are but for a byte order mark at the beginning; only the last line may lack its newline."""
+    line, started, rest = 1, False, b""
     while True:
         chunk = stream.read(block_bytes)
-        if total == 0:
-            _check_start(chunk, source)
-        total += len(chunk)
-        if total > most_bytes:
-            raise DataError(f"{source}: more than {most_bytes:,} bytes of text once unpacked, which is the most that is read")
+        if not started:
+            refuse_wrapped(chunk, source)
+            started = True
         data = rest + chunk
         cut = data.rfind(b"\n") + 1 if chunk else len(data)
         data, rest = data[:cut], data[cut:]
-        if len(rest) > LONGEST_LINE:
-            raise DataError(f"{source}, line {line + data.count(10)}: longer than {LONGEST_LINE:,} bytes; is this a file of text?")
+        if len(rest) > longest_line:
+            raise DataError(f"{source}, line {line + data.count(10)}: longer than {longest_line:,} bytes; is this a file of text?")
         if line == 1:
             data = data.removeprefix(BYTE_ORDER_MARK)
         if data:
-            _check_bytes(data, line, source)
-            text = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
-            # Blank lines are forgiven only at the end of the file, so they are held back until something follows.
-            kept = text.rstrip(b"\n")
-            if kept and blank_line:
-                raise DataError(f"{source}, line {blank_line}: blank, but more lines follow; blank lines may only end the file")
-            if kept:
-                yield Block(line, kept + b"\n")
-                blank_line = 0
-            first_blank = line + (kept.count(b"\n") + 1 if kept else 0)
-            line += text.count(b"\n")
-            if first_blank < line and not blank_line:
-                blank_line = first_blank
+            _check_bytes(data, line, source, longest_line)
+            yield Block(line, data)
+            line += data.count(10)
         if not chunk:
             return
 
 
-def _check_start(chunk: bytes, source: str) -> None:
-    """Refuse, with advice, the two common files that are text in another wrapping."""
-    if chunk.startswith(GZIP_MAGIC):
-        raise DataError(f"{source}: gzip'ed inside, but its name does not say so; rename it to end in .gz")
-    if chunk.startswith(UTF16_MARKS):
-        raise DataError(f"{source}: not UTF-8 (it looks like UTF-16); save it as UTF-8")
-
-
-def _check_bytes(data: bytes, line: int, source: str) -> None:
+def _check_bytes(data: bytes, line: int, source: str, longest_line: int) -> None:
     """Refuse NUL bytes and lines that are too long."""
     nul = data.find(b"\0")
     if nul >= 0:
         raise DataError(f"{source}, line {line + data.count(10, 0, nul)}: a NUL byte; this is not a text file")
-    if len(data) <= LONGEST_LINE:
+    if len(data) <= longest_line:
         return
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
     lengths = np.diff(ends, prepend=-1, append=len(data)) - 1
     worst = int(lengths.argmax())
-    if lengths[worst] > LONGEST_LINE:
-        raise DataError(f"{source}, line {line + worst}: longer than {LONGEST_LINE:,} bytes; is this a file of text?")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, unpacking it where its name ends in .gz; whatever goes wrong while it is read becomes a ``DataError``."""
-    try:
-        if path.is_dir():
-            raise DataError(f"{path}: a folder, where a file of text was expected")
-        with cast("BinaryIO", gzip.open(path, "rb")) if is_gzip_name(path) else path.open("rb") as stream:
-            yield stream
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except EOFError:
-        raise DataError(f"{path}: the gzip ends early; copy or download it again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a sound gzip file ({error}); copy or download it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except ValueError as error:  # a path with a NUL character in it
-        raise DataError(f"{str(path)!r}: cannot be read ({error})") from None
+    if lengths[worst] > longest_line:
+        raise DataError(f"{source}, line {line + worst}: longer than {longest_line:,} bytes; is this a file of text?")

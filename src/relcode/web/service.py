@@ -1,0 +1,55 @@
+"""What a server holds while it runs: the model, the lanes its questions go through, and the answers worth keeping."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import Response
+
+from relcode.explore.browse import Browser
+from relcode.explore.model import Model
+from relcode.web.lanes import Kept, Lane
+from relcode.web.limits import LaneSize, lane_sizes
+from relcode.web.metrics import Metrics
+
+JSON = "application/json"
+Record = Callable[[], Any]
+
+
+class Service:
+    """A model that answers over HTTP."""
+
+    def __init__(self, model: Model, sizes: dict[str, LaneSize] | None = None) -> None:
+        """Open the lanes."""
+        self.model, self.browser, self.metrics = model, Browser(model), Metrics()
+        self.lanes = {name: Lane(name, size) for name, size in (sizes or lane_sizes()).items()}
+        self._kept = Kept()
+
+    async def quick(self, record: Record) -> Response:
+        """Answer a question of milliseconds."""
+        return Response(await self.lanes["quick"].run(lambda: _bytes(record)), media_type=JSON)
+
+    async def slow(self, record: Record) -> Response:
+        """Answer a question of seconds."""
+        return Response(await self.lanes["slow"].run(lambda: _bytes(record)), media_type=JSON)
+
+    async def once(self, key: tuple[Any, ...], record: Record) -> Response:
+        """Answer a question that always has the same answer; whoever asks for it while it is computed waits for that, and it is computed once."""
+        kept = self._kept.get(key)
+        if kept is None:  # the lane has one worker, so whoever comes second finds it kept
+            kept = await self.lanes["long"].run(lambda: self._kept.or_else(key, lambda: _bytes(record)))
+        return Response(kept, media_type=JSON)
+
+    def warm_up(self) -> None:
+        """Make what the first question needs, so that it is as quick as the others."""
+        self.browser.entities("a", 1)
+        for starter in self.browser.about()["starters"][:1]:
+            self.browser.relations("", starter["head"], 1)
+            self.model.predict_tails(starter["head"], starter["relation"], 1)
+
+
+def _bytes(record: Record) -> bytes:
+    """Compute a record and write it as JSON."""
+    return json.dumps(record(), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

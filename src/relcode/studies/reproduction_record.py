@@ -83,7 +83,8 @@ def make_record(dataset: Dataset, variant: str, settings: Settings, command: str
     about: Record = {"format": FORMAT, "dataset": dataset.name, "fingerprint": dataset.fingerprint, "variant": variant, "recipe": settings.recipe}
     about |= {"seed": settings.training.seed, "settings": plain_settings(settings)}
     speeds: list[float] = []
-    seconds, epochs, device = 0.0, 0.0, "cpu"
+    seconds, epochs, peak = 0.0, 0.0, 0
+    device = "cuda" if torch.cuda.is_available() and settings.training.device != "cpu" else "cpu"
     run: Run | None = None
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -92,19 +93,18 @@ def make_record(dataset: Dataset, variant: str, settings: Settings, command: str
                     seconds, epochs = event.seconds, event.epoch
                     speeds.append(event.edges_per_second)
                 elif isinstance(event, Finished):
-                    run = event.run
+                    run, peak = event.run, peak_bytes(device)  # of training, its validations included
                 if watch:
                     watch(event)
             if run is None or run.status.state != "complete":
                 raise Unfinished
-            device = "cuda" if torch.cuda.is_available() and settings.training.device != "cpu" else "cpu"
             figures = measure(run.load_parameters(torch.device(device)), run, dataset)
         except NotFinite as error:
             figures = {"status": "diverged", "reason": " ".join(str(error).split()).replace(folder, "…")}
     used = {"epochs": epochs, "training_seconds": seconds, "edges_per_second": epochs * 2 * len(dataset.train) / seconds if seconds else None}
     used |= {"stepping_edges_per_second": statistics.median(speeds) if speeds else None}  # without validations and checkpoints
     made_by = environment(device) | {"command": command, "made": datetime.now(UTC).isoformat(timespec="seconds")}
-    return about | figures | used | {"wall_seconds": time.perf_counter() - began, "peak_bytes": peak_bytes(device), "environment": made_by}
+    return about | figures | used | {"wall_seconds": time.perf_counter() - began, "peak_bytes": peak, "environment": made_by}
 
 
 def peak_bytes(device: str) -> int:

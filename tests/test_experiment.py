@@ -328,10 +328,15 @@ def test_a_run_beyond_its_epochs_is_not_resumed(family: Dataset, tmp_path: Path)
         list(resume(tmp_path / "run"))
 
 
-def test_training_into_an_existing_run_points_to_resume(family: Dataset, tmp_path: Path) -> None:
-    ended(train(family, short(), tmp_path / "run"))
-    before = lasting(tmp_path / "run")
+def test_training_into_an_existing_run_says_what_can_be_done_with_it(family: Dataset, tmp_path: Path) -> None:
+    interrupted_at(2, train(family, short(), tmp_path / "run"))
     with pytest.raises(OutputError, match=r"exists already: go on with relcode resume .*run, or choose another folder with --out"):
+        list(train(family, short(), tmp_path / "run"))
+    ended(resume(tmp_path / "run"))
+    before = lasting(tmp_path / "run")
+    with pytest.raises(
+        OutputError, match=r"holds a complete run \(all 6 epochs done\), which relcode evaluate .*run measures; choose another folder"
+    ):
         list(train(family, short(), tmp_path / "run"))
     assert lasting(tmp_path / "run") == before
 

@@ -46,12 +46,14 @@ def logged(folder: Path) -> list[dict[str, Any]]:
 def lasting(folder: Path) -> dict[str, Any]:
     """Return all of a finished run that must not depend on clock, folder or interruptions: its weights byte for byte, its status, its validations."""
     files = [
-        path for path in folder.rglob("*") if path.is_file() and path.name not in ("run.json", "log.jsonl") and path.parent.name != "checkpoints"
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("run.json", "log.jsonl", ".lock") and path.parent.name != "checkpoints"
     ]
     status = asdict(open_run(folder).status)
     return {
         "files": {str(path.relative_to(folder)): path.read_bytes() for path in files},
         "checkpoint": (folder / "checkpoints" / status["checkpoint"]).read_bytes(),
-        "status": {name: value for name, value in status.items() if name != "seconds"},
+        "status": {name: value for name, value in status.items() if name not in ("seconds", "previous", "previous_sha256")},
         "validations": [{**line, "seconds": 0} for line in logged(folder) if line["event"] == "validated"],
     }

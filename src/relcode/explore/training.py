@@ -11,13 +11,13 @@ from typing import Any
 
 from relcode import experiment
 from relcode.config import Settings, options
-from relcode.errors import OutputError, SettingError, suggestion
+from relcode.errors import SettingError, suggestion
 from relcode.experiment import Advanced, Event, Finished, Started, Validated
 from relcode.explore.memory import check_memory, is_memory_error, not_enough_memory
 from relcode.explore.model import Model
 from relcode.graph.dataset import Dataset, dataset_from_facts, load_dataset
 from relcode.recipes import recipe as recipe_named
-from relcode.runs.run import default_folder
+from relcode.runs.run import check_new, default_folder
 
 LINE_SECONDS = 10.0  # at least this long between two lines about losses and speed
 LOOKS = 20  # speed and time left are taken over this many looks, about ten seconds
@@ -160,9 +160,7 @@ def duration(seconds: float) -> str:
 
 def check_new_folder(folder: Path) -> None:
     """Refuse early a folder that cannot be made new, before any data are read."""
-    if folder.exists():
-        hint = f"go on with relcode resume {folder}, or choose" if (folder / "run.json").exists() else "choose"
-        raise OutputError(f"{folder} exists already: {hint} another folder with --out")
+    check_new(folder)
 
 
 def _as_dataset(dataset: Dataset | str | Path | Facts) -> Dataset:

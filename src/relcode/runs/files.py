@@ -1,4 +1,8 @@
-"""Writing so that a reader sees the old file or the new one, never half of either; reading that trusts nothing."""
+"""Writing so that a reader sees the old file or the new one, never half of either; reading that trusts nothing.
+
+A run folder may come from anybody. Its files must be plain files in it (a link could lead anywhere, a pipe would never end), of a size that
+fits what they are, and are JSON, safetensors and Parquet: nothing in them is ever run.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,9 @@ from torch import Tensor
 
 from relcode.errors import OutputError, RunError
 
+MOST_JSON = 16 * 2**20  # bytes; run.json and settings.json have a few thousand
+MOST_HEADER = 2**20  # bytes of a safetensors header; ours have under two thousand
+
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a file beside ``path``, flush it to disk and put it in place with one rename."""
@@ -26,11 +34,23 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         with draft.open("rb+") as handle:
             os.fsync(handle.fileno())
         os.replace(draft, path)
+        _sync_folder(path.parent)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; free space there or choose another place") from None
     finally:
         with contextlib.suppress(OSError):  # on a read-only disk there is nothing to clean up, and no way to
             draft.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut, where the system can do that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -48,13 +68,32 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     def write(draft: Path) -> None:
+        draft.touch()
+        mode = stat.S_IMODE(draft.stat().st_mode)
         try:
             save_file(plain, draft, metadata=dict(metadata))
         except SafetensorError as error:  # safetensors reports a full disk in its own words
             raise OSError(str(error)) from None
+        draft.chmod(mode)  # safetensors makes files that their owner alone may read; a run is for whoever may read its folder
 
     write_atomically(path, write)
     return file_digest(path)
+
+
+def check_plain(path: Path, most: int | None = None) -> int:
+    """Return the size of a file, which must be a plain one, no link, and no larger than ``most``; else raise :class:`RunError`."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: {path.parent} is not a run folder or is incomplete") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be looked at ({error})") from None
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a link" if stat.S_ISLNK(found.st_mode) else "no plain file"
+        raise RunError(f"{path} is {kind}: the files of a run must lie in its folder; copy the file there")
+    if most is not None and found.st_size > most:
+        raise RunError(f"{path} is damaged: it has {found.st_size:,} bytes, at most {most:,} are expected")
+    return found.st_size
 
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -63,26 +102,77 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> tuple[dict[s
     The tensors are copied to memory of torch's own. In the file's they begin wherever the one before ends, and sums over numbers that are aligned
     otherwise are rounded otherwise: a resumed training would differ from one that was never stopped.
     """
+    size = check_plain(path)
     try:
+        _check_header(path, size)
         with safe_open(path, framework="pt", device=str(device)) as handle:
             return {name: handle.get_tensor(name).clone() for name in handle.keys()}, handle.metadata() or {}  # noqa: SIM118
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing: the run is incomplete") from None
-    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
-        raise RunError(f"{path} is damaged and cannot be read ({str(error).splitlines()[0]})") from None
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
+        raise RunError(f"{path} is damaged and cannot be read ({_first_line(error)})") from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read the texts in the header of a safetensors file, and none of its numbers."""
+    size = check_plain(path)
+    try:
+        found = _check_header(path, size).get("__metadata__", {})
+        return {str(key): str(value) for key, value in found.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise RunError(f"{path} is damaged and cannot be read ({_first_line(error)})") from None
+
+
+def _check_header(path: Path, size: int) -> dict[str, Any]:
+    """Return a safetensors header after checking, before anything is reserved for it, that its length can be true."""
+    with path.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if length > min(size - 8, MOST_HEADER):
+            raise ValueError(f"its header claims {length:,} bytes of a file of {size:,}")
+        return parse_json(handle.read(length).decode("utf-8"))
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object."""
+    return parse_file(path)[0]
+
+
+def parse_file(path: Path) -> tuple[dict[str, Any], str]:
+    """Read a JSON object, and the text it was read from."""
+    check_plain(path, MOST_JSON)
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing: {path.parent} is not a run folder or is incomplete") from None
+        text = path.read_text(encoding="utf-8")
+        return parse_json(text), text
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} is damaged and cannot be read ({error})") from None
+        raise RunError(f"{path} is damaged and cannot be read ({_first_line(error)})") from None
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """Parse a JSON object strictly: a name twice, NaN, Infinity, or nesting without end is a ``ValueError``."""
+    try:
+        tree = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(tree, dict):
-        raise RunError(f"{path} is damaged: it must hold a JSON object")
+        raise ValueError("it must hold a JSON object")
     return tree
+
+
+def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of names and values; two values for a name may mean either, so neither is taken."""
+    tree: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in tree:
+            raise ValueError(f"{name[:80]!r} is given twice")
+        tree[name] = value
+    return tree
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _first_line(error: BaseException) -> str:
+    """Return what an error says, in one line of bearable length."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def file_digest(path: Path) -> str:

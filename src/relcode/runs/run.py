@@ -19,47 +19,31 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
-from torch import Tensor
 
 from relcode.config import Settings, settings_from_json
-from relcode.errors import DataError, OutputError, RunError, SettingError
+from relcode.errors import OutputError, RunError, SettingError
 from relcode.graph.dataset import Dataset
-from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters
 from relcode.runs.environment import environment
-from relcode.runs.files import file_digest, read_json, read_tensors, write_atomically, write_tensors, write_text
+from relcode.runs.files import check_plain, file_digest, parse_file, parse_json, read_json, read_tensors, write_atomically, write_tensors, write_text
+from relcode.runs.lock import claim, release
+from relcode.runs.status import RunStatus, State, checked_about, checked_status, of_step
+from relcode.runs.tables import SPLITS, read_facts, read_vocab, write_facts, write_vocab
+from relcode.runs.weights import gone_back, parameters_of, step_of, verify
 from relcode.training.state import TrainState
+
+__all__ = ["Run", "RunStatus", "State", "create_run", "default_folder", "open_run"]
 
 FORMAT = 1
 BEST, NEXT_BEST = "best.safetensors", "best.next.safetensors"
-SPLITS = ("train", "valid", "test")
-State = Literal["running", "stopped", "complete"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunStatus:
-    """The part of run.json that changes."""
-
-    state: State
-    reason: str = ""  # why it stopped, in words
-    step: int = 0
-    epoch: float = 0.0
-    seconds: float = 0.0  # of training, over all its sittings
-    checkpoint: str = ""
-    checkpoint_sha256: str = ""
-    best: dict[str, float] | None = None  # the validation whose parameters are in best.safetensors
-    best_sha256: str = ""
-    stale_validations: int = 0  # validations since MR or MRR last improved
-    best_mr: float | None = None
-    best_mrr: float | None = None
+MOST_OF_A_LINE = 2**16  # bytes of a line of the log; ours have some hundred
 
 
 @dataclass(frozen=True)
@@ -72,36 +56,57 @@ class Run:
     about: Mapping[str, Any]  # data and environment, as they were when the run began
 
     def with_status(self, **changes: Any) -> Run:
-        """Change the status, in run.json too."""
+        """Change the status, in run.json too; this makes the process the run's only writer, until the status says that training has ended."""
+        if claim(self.folder):
+            self._check_unchanged()
         run = replace(self, status=replace(self.status, **changes))
         _write_run_json(run)
+        if run.status.state != "running":
+            release(self.folder)
         return run
+
+    def _check_unchanged(self) -> None:
+        """Refuse to go on from what was read, where another process has written since."""
+        if not (self.folder / "run.json").exists():
+            return
+        found = open_run(self.folder).status
+        if (found.state, found.step, found.checkpoint_sha256) != (self.status.state, self.status.step, self.status.checkpoint_sha256):
+            release(self.folder)
+            raise RunError(f"{self.folder} was changed by another process after it was opened: try again")
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append one line to the log."""
+        path = self.folder / "log.jsonl"
+        if path.is_symlink():
+            raise OutputError(f"cannot write {path}: it is a link, and a run writes in its own folder alone")
         try:
-            with (self.folder / "log.jsonl").open("a", encoding="utf-8", newline="\n") as handle:
+            with path.open("a", encoding="utf-8", newline="\n") as handle:
                 handle.write(json.dumps(dict(record)) + "\n")
         except OSError as error:
-            raise OutputError(f"cannot write {self.folder / 'log.jsonl'}: {error.strerror}") from None
+            raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
     def forget_later(self) -> None:
         """Drop what a killed process left behind after its last checkpoint: drafts, new best parameters, lines of the log. They come again."""
         for draft in [*self.folder.glob(".*.part"), *(self.folder / "checkpoints").glob(".*.part")]:
             draft.unlink(missing_ok=True)
         path = self.folder / "log.jsonl"
-        if path.exists():
-            lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-            write_text(path, "".join(f"{line}\n" for line in lines if _is_of_step(line, self.status.step)))
+        if os.path.lexists(path):
+            check_plain(path)
+            write_atomically(path, lambda draft: _copy_lines(path, draft, self.status.step))
         self.settle_best()
 
     def save(self, state: TrainState, /, **changes: Any) -> Run:
         """Write a checkpoint, make it the one in force, and drop all but it and the one before."""
         name = f"{state.step:012d}.safetensors"
+        now = self.status
+        saved_again = name == now.checkpoint  # no step since
+        before = (now.previous, now.previous_sha256) if saved_again else (now.checkpoint, now.checkpoint_sha256)
         tensors = state.parameters.tensors() | {"generator": state.generator.get_state()}
-        digest = write_tensors(self.folder / "checkpoints" / name, tensors, {"step": str(state.step)})
+        metadata = {"status": json.dumps({"step": state.step, **of_step(replace(now, **changes))})}  # one text: several have no fixed order
+        digest = write_tensors(self.folder / "checkpoints" / name, tensors, metadata)
+        changes |= {"previous": before[0], "previous_sha256": before[1]}
         run = self.with_status(step=state.step, checkpoint=name, checkpoint_sha256=digest, **changes)
-        _keep_only(self.folder / "checkpoints", "*.safetensors", {name, self.status.checkpoint})
+        _keep_only(self.folder / "checkpoints", "*.safetensors", {name, before[0]})
         run.settle_best()
         return run
 
@@ -128,62 +133,75 @@ class Run:
             raise OutputError(f"cannot write {self.folder / BEST}: {error.strerror}") from None
 
     def load_state(self, device: torch.device) -> TrainState:
-        """Read the checkpoint in force; a damaged one is an error that names its predecessor where there is one."""
+        """Read the checkpoint in force; for a damaged one, the error says how to go on from the one before."""
         path = self.folder / "checkpoints" / self.status.checkpoint
         if not self.status.checkpoint:
             raise RunError(f"{self.folder} has no checkpoint yet: train it again with --out elsewhere")
-        _verify(path, self.status.checkpoint_sha256)
+        older = self.folder / "checkpoints" / self.status.previous
+        can_go_back = self.status.state != "complete" and self.status.previous and older.is_file()
+        hint = f"; remove it to go on from the state before, {older.name}" if can_go_back else ""
+        verify(path, self.status.checkpoint_sha256, hint)
         tensors, metadata = read_tensors(path, device)
         generator = torch.Generator(device)
         try:
             generator.set_state(tensors.pop("generator").cpu())
-            return TrainState(_parameters(tensors, self), int(metadata["step"]), generator)
+            if (step := step_of(metadata)) != self.status.step:
+                raise ValueError(f"it is of step {step}, run.json says {self.status.step}")
+            return TrainState(parameters_of(tensors, self.settings, self.about["data"]), self.status.step, generator)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise RunError(f"{path} is not a checkpoint of this run ({str(error).splitlines()[0]})") from None
+            raise RunError(f"{path} is not a checkpoint of this run ({' '.join(str(error).split())[:300]})") from None
 
     def load_parameters(self, device: torch.device | str = "cpu") -> Parameters:
         """Read the best parameters where valid has spoken, else those of the last checkpoint."""
         if self.status.best is None:
             return self.load_state(torch.device(device)).parameters
         path = self.best_path()
-        _verify(path, self.status.best_sha256)
+        verify(path, self.status.best_sha256)
         try:
-            return _parameters(read_tensors(path, device)[0], self)
+            return parameters_of(read_tensors(path, device)[0], self.settings, self.about["data"])
         except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{path} does not hold the weights of this run ({error})") from None
+            raise RunError(f"{path} does not hold the weights of this run ({' '.join(str(error).split())[:300]})") from None
 
     def load_dataset(self) -> Dataset:
         """Read the data the run was trained on from the run itself."""
-        entities, labels = _read_vocab(self.folder / "entities.parquet", "entity")
-        relations, _ = _read_vocab(self.folder / "relations.parquet", "relation")
-        table = _read_table(self.folder / "facts.parquet", {"split": pa.int8(), "head": pa.int32(), "relation": pa.int32(), "tail": pa.int32()})
-        columns = [torch.from_numpy(table[name].to_numpy().astype("int64")) for name in ("split", "head", "relation", "tail")]
-        facts_N3 = torch.stack(columns[1:], dim=1)
-        limits = torch.tensor([len(entities), len(relations), len(entities)])
-        if len(facts_N3) and bool(((facts_N3 < 0) | (facts_N3 >= limits)).any()):
-            raise RunError(f"{self.folder / 'facts.parquet'} is damaged: it names entities or relations that are not in the run")
-        train, valid, test = (facts_N3[columns[0] == number] for number in range(len(SPLITS)))
         data = self.about["data"]
+        entities, labels = read_vocab(self.folder / "entities.parquet", "entity", data["entities"])
+        relations, _ = read_vocab(self.folder / "relations.parquet", "relation", data["relations"])
+        splits = read_facts(self.folder / "facts.parquet", len(entities), len(relations), sum(data[split] for split in SPLITS))
         dataset = Dataset(
             name=str(data.get("name", self.folder.name)),
             entities=entities,
             relations=relations,
             labels=labels,
             source=str(data.get("source", "")),
-            train=train,
-            valid=valid,
-            test=test,
+            train=splits["train"],
+            valid=splits["valid"],
+            test=splits["test"],
         )
         if dataset.fingerprint != data.get("fingerprint"):
             raise RunError(f"{self.folder} is damaged: its names and facts are not those that run.json has the fingerprint of")
         return dataset
 
 
+def check_new(folder: Path) -> None:
+    """Refuse a folder that exists, in words that fit what is in it."""
+    if not os.path.lexists(folder):
+        return
+    hint = "choose"
+    if (folder / "run.json").exists():
+        try:
+            run = open_run(folder)
+        except RunError:
+            hint = "it holds a damaged run; choose"
+        else:
+            complete = f"it holds a complete run ({run.status.reason}), which relcode evaluate {folder} measures; choose"
+            hint = complete if run.status.state == "complete" else f"go on with relcode resume {folder}, or choose"
+    raise OutputError(f"{folder} exists already: {hint} another folder with --out")
+
+
 def create_run(folder: Path, dataset: Dataset, settings: Settings, device: torch.device, state: TrainState) -> Run:
     """Make a new run folder with a first checkpoint; one that exists is never written over, one that cannot be filled does not stay."""
-    if folder.exists():
-        hint = f"go on with relcode resume {folder}, or choose" if (folder / "run.json").exists() else "choose"
-        raise OutputError(f"{folder} exists already: {hint} another folder with --out")
+    check_new(folder)
     try:
         (folder / "checkpoints").mkdir(parents=True)
     except OSError as error:
@@ -191,6 +209,7 @@ def create_run(folder: Path, dataset: Dataset, settings: Settings, device: torch
     try:
         return _fill_run(folder, dataset, settings, device, state)
     except BaseException:
+        release(folder)
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -206,43 +225,44 @@ def _fill_run(folder: Path, dataset: Dataset, settings: Settings, device: torch.
     }
     run = Run(folder, settings, RunStatus(state="running"), {"data": data, "environment": environment(device)})
     write_text(folder / "settings.json", settings.to_json())
-    _write_vocab(folder / "entities.parquet", dataset.entities, dataset.labels)
-    _write_vocab(folder / "relations.parquet", dataset.relations, {})
-    _write_facts(folder / "facts.parquet", dataset)
+    write_vocab(folder / "entities.parquet", dataset.entities, dataset.labels)
+    write_vocab(folder / "relations.parquet", dataset.relations, {})
+    write_facts(folder / "facts.parquet", dataset)
     return run.save(state)
 
 
 def open_run(folder: str | Path) -> Run:
     """Open a run folder; another format, a missing file or nonsense in one is a :class:`RunError`."""
     path = Path(folder)
-    if not path.is_dir():
-        raise RunError(f"there is no run folder {path}: relcode train makes one")
+    try:
+        if not path.is_dir():
+            raise RunError(f"there is no run folder {path}: relcode train makes one")
+    except ValueError as error:
+        raise RunError(f"{str(folder)[:200]!r} is no place for a run ({error})") from None
     tree = read_json(path / "run.json")
-    if tree.get("format") != FORMAT:
-        raise RunError(f"{path} has run format {tree.get('format')!r}, this relcode reads {FORMAT}: use the relcode version that made it")
+    if tree.get("format") != FORMAT or isinstance(tree["format"], bool):
+        raise RunError(f"{path} has run format {str(tree.get('format'))[:40]!r}, this relcode reads {FORMAT}: use the relcode version that made it")
+    _check_folder(path / "checkpoints")
+    settings_text = parse_file(path / "settings.json")[1]
     try:
-        settings = settings_from_json((path / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, SettingError) as error:
-        raise RunError(f"{path / 'settings.json'} is damaged: {error}") from None
+        settings = settings_from_json(settings_text)
+    except (SettingError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise RunError(f"{path / 'settings.json'} is damaged: {' '.join(str(error).split())[:300]}") from None
     try:
-        status = RunStatus(**tree["status"])
-        about = {"data": dict(tree["data"]), "environment": dict(tree["environment"])}
-        _check_status(status)
+        status, about = checked_status(tree["status"]), checked_about(tree)
     except (TypeError, KeyError, ValueError) as error:
-        raise RunError(f"{path / 'run.json'} is damaged: {error}") from None
-    return Run(path, settings, status, about)
+        raise RunError(f"{path / 'run.json'} is damaged: {' '.join(str(error).split())[:300]}") from None
+    return Run(path, settings, gone_back(path / "checkpoints", status), about)
 
 
-def _check_status(status: RunStatus) -> None:
-    """Refuse what no run writes, above all a name that would lead out of the run's folder."""
-    if status.state not in get_args(State):
-        raise ValueError(f"a run's state cannot be {status.state!r}: it is one of {', '.join(get_args(State))}")
-    if not re.fullmatch(r"(\d+\.safetensors)?", status.checkpoint):
-        raise ValueError(f"a checkpoint's name cannot be {status.checkpoint!r}")
-    numbers = [status.step, status.epoch, status.seconds, status.stale_validations, *dict(status.best or {}).values()]
-    numbers += [value for value in (status.best_mr, status.best_mrr) if value is not None]
-    if not all(isinstance(value, int | float) for value in numbers):
-        raise ValueError("steps, seconds and validations must be numbers")
+def _check_folder(path: Path) -> None:
+    """Refuse a folder of checkpoints that lies elsewhere: old ones are removed from it."""
+    try:
+        plain = stat.S_ISDIR(path.lstat().st_mode)
+    except OSError as error:
+        raise RunError(f"{path} is missing: the run is incomplete ({error.strerror})") from None
+    if not plain:
+        raise RunError(f"{path} is a link or a file: the checkpoints of a run must lie in its folder")
 
 
 def _write_run_json(run: Run) -> None:
@@ -256,78 +276,25 @@ def _keep_only(folder: Path, pattern: str, names: set[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _is_of_step(line: str, last: int) -> bool:
-    """Say whether a line of the log is whole and about a step up to ``last``."""
+def _copy_lines(source: Path, target: Path, last: int) -> None:
+    """Copy the lines of a log that are whole and about a step up to ``last``, however long the log is."""
+    with source.open("rb") as lines, target.open("wb") as kept:
+        while line := lines.readline(MOST_OF_A_LINE):
+            if line.endswith(b"\n") and _is_of_step(line, last):
+                kept.write(line)
+
+
+def _is_of_step(line: bytes, last: int) -> bool:
+    """Say whether a line of the log is about a step up to ``last``."""
     try:
-        return bool(json.loads(line)["step"] <= last)
+        return bool(parse_json(line.decode("utf-8"))["step"] <= last)
     except (ValueError, KeyError, TypeError):
         return False
 
 
-def _parameters(tensors: dict[str, Tensor], run: Run) -> Parameters:
-    """Make the record, after checking that it has the tensors and shapes of the run."""
-    parameters = Parameters(**tensors)
-    data, model = run.about["data"], run.settings.model
-    entities, directed, dim = int(data["entities"]), 2 * int(data["relations"]), model.dim
-    expected: dict[str, tuple[int, ...]] = {"head_ED": (entities, dim), "tail_ED": (entities, dim), "matrix_SDD": (directed, dim, dim)}
-    expected |= {"head_count_E": (entities,), "tail_count_E": (entities,), "matrix_count_S": (directed,)}
-    if model.autoencoder:
-        expected |= {"encoder_CQ": (model.code_dim, dim * dim), "decoder_CQ": (model.code_dim, dim * dim), "coder_count": ()}
-    found = {name: tuple(value.shape) for name, value in parameters.tensors().items()}
-    for name in sorted(expected | found):
-        if found.get(name) != expected.get(name):
-            raise ValueError(f"{name} has shape {found.get(name, 'none')}, the run says {expected.get(name, 'none')}")
-    return parameters
-
-
-def _verify(path: Path, digest: str) -> None:
-    if not path.is_file():
-        raise RunError(f"{path} is missing: the run is incomplete")
-    if file_digest(path) != digest:
-        older = sorted(other.name for other in path.parent.glob("*.safetensors") if other.name < path.name)
-        hint = f"; an older state is there too: {older[-1]}" if older and path.parent.name == "checkpoints" else ""
-        raise RunError(f"{path} is damaged: its checksum is not the one in run.json{hint}")
-
-
-def _write_vocab(path: Path, vocab: Vocab, labels: Mapping[str, str]) -> None:
-    table = pa.table(
-        {"name": list(vocab.names), "label": [labels.get(name) for name in vocab.names]}, pa.schema([("name", pa.string()), ("label", pa.string())])
-    )
-    write_atomically(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
-
-
-def _read_vocab(path: Path, kind: Literal["entity", "relation"]) -> tuple[Vocab, dict[str, str]]:
-    table = _read_table(path, {"name": pa.string(), "label": pa.string()})
-    try:
-        names, labels = table["name"].to_pylist(), table["label"].to_pylist()
-        return Vocab(names, kind), {name: label for name, label in zip(names, labels, strict=True) if label is not None}
-    except (DataError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}") from None
-
-
-def _write_facts(path: Path, dataset: Dataset) -> None:
-    splits = [dataset.split(name) for name in SPLITS]
-    facts_N3 = torch.cat(splits).to(torch.int32).numpy()
-    number = torch.cat([torch.full((len(facts),), index, dtype=torch.int8) for index, facts in enumerate(splits)]).numpy()
-    table = pa.table({"split": number, "head": facts_N3[:, 0], "relation": facts_N3[:, 1], "tail": facts_N3[:, 2]})
-    write_atomically(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
-
-
-def _read_table(path: Path, columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """Read the columns named, of the types given; no value may be missing but a label."""
-    try:
-        table = pq.read_table(path, columns=list(columns), partitioning=None)
-        lacking = any(table[name].null_count for name in columns if name != "label")
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise RunError(f"{path} is missing or damaged ({str(error).splitlines()[0]})") from None
-    if lacking or any(table.schema.field(name).type != kind for name, kind in columns.items()):
-        raise RunError(f"{path} is damaged: its columns must be {', '.join(f'{name} ({kind})' for name, kind in columns.items())}")
-    return table
-
-
 def default_folder(dataset: Dataset, settings: Settings) -> Path:
-    """Return a fresh folder under runs/ named after the data and the recipe."""
-    stem = f"{dataset.name}-{settings.recipe.replace('+', '-')}"
+    """Return a fresh folder under runs/ named after the data and the recipe; a name that is no folder's, such as ../x, is made one."""
+    stem = re.sub(r"[^\w.-]+", "-", f"{dataset.name}-{settings.recipe}").lstrip(".-")[:100] or "run"
     number = 1
     while (folder := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         number += 1

@@ -12,11 +12,13 @@ from relcode.errors import NotFinite, SettingError
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
 
+MOST_ANSWERS = 100_000  # to one question
+
 
 def check_top(top: int) -> None:
-    """Refuse a number of answers below 1."""
-    if top < 1:
-        raise SettingError(f"top cannot be {top}: it must be a whole number of at least 1")
+    """Refuse a number of answers below 1, or one that nobody can read."""
+    if not 1 <= top <= MOST_ANSWERS:
+        raise SettingError(f"top cannot be {top}: it must be a whole number of at least 1 and at most {MOST_ANSWERS:,}")
 
 
 def best_entities(scorer: Scorer, query_D: Tensor, known_X: Tensor, top: int, new: bool) -> tuple[list[int], list[float]]:

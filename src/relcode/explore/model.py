@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from relcode.analysis.candidates import Candidates
 from relcode.analysis.codes import RelationCodes, relation_codes
 from relcode.config import Settings
 from relcode.errors import RunError, SettingError
@@ -25,6 +26,8 @@ from relcode.experiment import choose_device
 from relcode.explore.asking import best_entities, check_top, joined_by, reached, relation_scores
 from relcode.explore.memory import parse_memory
 from relcode.explore.names import Names
+from relcode.explore.path_answers import PathAnswers, with_beam
+from relcode.explore.probability import Calibration, load_calibration, probabilities
 from relcode.explore.records import Answer, Answers, FactScore, RelationAnswer
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import contains
@@ -74,6 +77,16 @@ class Model:
         """The known answers of all splits."""
         return known_answers(self.dataset)
 
+    @cached_property
+    def candidates(self) -> Candidates:
+        """Which entities look like the heads and tails of each relation."""
+        return Candidates.of(self.dataset.train, self.dataset.num_entities, self.dataset.num_relations)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What turns scores into probabilities; None before ``relcode calibrate`` (or ``explore.probability.calibrate``)."""
+        return load_calibration(self)
+
     def __repr__(self) -> str:
         """Show the folder, the recipe and the data."""
         return f"Model({str(self.folder)!r}: {self.settings.recipe}, d={self.settings.model.dim}, on {self.dataset.name})"
@@ -98,11 +111,11 @@ class Model:
         question = {"tail": self.dataset.entities[entity], "relation": self.names.path_text((number,))}
         return self._answers(question, entity, invert_path((number,), self.dataset.num_relations), top, new)
 
-    def answer_path(self, head: str, path: str, top: int = 10, new: bool = False) -> Answers[Answer]:
-        """Return the best answers at the end of a path ``r1/^r2/r3`` from ``head``; known are the ends that facts lead to."""
+    def answer_path(self, head: str, path: str, top: int = 10, new: bool = False) -> PathAnswers:
+        """Return the best answers at the end of a path ``r1/^r2/r3`` from ``head``, by composed matrices and (``.beam``) through entities between."""
         entity, numbers = self.names.entity(head), self.names.path(path)
         question = {"head": self.dataset.entities[entity], "path": self.names.path_text(numbers)}
-        return self._answers(question, entity, numbers, top, new)
+        return with_beam(self, self._answers(question, entity, numbers, top, new), entity, numbers, top, new)
 
     def predict_relations(self, head: str, tail: str, top: int = 10, new: bool = False) -> Answers[RelationAnswer]:
         """Return the best answers to (head, ?, tail) among all directed relations."""
@@ -113,8 +126,10 @@ class Model:
         order = [s for s in score_S.argsort(descending=True, stable=True).tolist() if not (new and known_S[s])][:top]
         if not bool(self.dataset.seen_E[[first, last]].all()):
             order = []
+        probability = probabilities(self, torch.tensor([[first, s, last] for s in order], dtype=torch.int64).reshape(-1, 3))
         answers = tuple(
-            RelationAnswer(rank, self.names.path_text((s,)), float(score_S[s]), bool(known_S[s])) for rank, s in enumerate(order, start=1)
+            RelationAnswer(rank, self.names.path_text((s,)), float(score_S[s]), bool(known_S[s]), probable)
+            for rank, (s, probable) in enumerate(zip(order, probability, strict=True), start=1)
         )
         question = {"head": self.dataset.entities[first], "tail": self.dataset.entities[last]}
         return Answers(question, answers, RelationAnswer, self._note((first, last), ()))
@@ -162,9 +177,11 @@ class Model:
         query_D = self.scorer.path_queries(torch.tensor([head]), path)[0]
         entities, scores = best_entities(self.scorer, query_D, known_X, top, new)
         known = set(known_X.tolist())
+        facts_X3 = torch.tensor([[head, path[0], entity] for entity in entities], dtype=torch.int64).reshape(-1, 3)
+        probability = probabilities(self, facts_X3) if len(path) == 1 else [None] * len(entities)
         answers = tuple(
-            Answer(rank, self.dataset.entities[entity], self.dataset.label(entity), score, entity in known)
-            for rank, (entity, score) in enumerate(zip(entities, scores, strict=True), start=1)
+            Answer(rank, self.dataset.entities[entity], self.dataset.label(entity), score, entity in known, probable)
+            for rank, (entity, score, probable) in enumerate(zip(entities, scores, probability, strict=True), start=1)
         )
         return Answers(question, answers, Answer, note)
 
@@ -189,6 +206,7 @@ class Model:
         score_2N, rank_2N = ranks.score_N.reshape(2, -1).tolist(), ranks.realistic_N.reshape(2, -1).tolist()
         stored_N3 = torch.cat([self.dataset.train, self.dataset.valid, self.dataset.test])
         known_N = contains(stored_N3, fact_N3, self.dataset.num_entities, R).tolist()
+        probability_N = probabilities(self, fact_N3)
         for row, (head, relation, tail) in enumerate(facts):
             asked, other = (0, 1) if relation < R else (1, 0)
             yield FactScore(
@@ -201,6 +219,7 @@ class Model:
                 head_rank=rank_2N[other][row],
                 known=known_N[row],
                 note=self._note((head, tail), (relation,)),
+                probability=probability_N[row],
             )
 
 

@@ -9,18 +9,22 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.utf8(), bool: pa.bool_()}
+ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.utf8(), bool: pa.bool_(), float | None: pa.float64()}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One entity that answers a question: its place (from 1), name, label, score u·M·v, and whether the facts say so already."""
+    """One entity that answers a question: its place (from 1), name, label, score u·M·v, and whether the facts say so already.
+
+    ``probability`` is calibrated (see ``Model.calibration``); None where the run has no calibration, and for the ends of paths.
+    """
 
     rank: int
     entity: str
     label: str
     score: float
     known: bool
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class RelationAnswer:
     relation: str
     score: float
     known: bool
+    probability: float | None = None
 
 
 A = TypeVar("A", Answer, RelationAnswer)
@@ -83,6 +88,7 @@ class FactScore:
     head_rank: float
     known: bool
     note: str = ""
+    probability: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; ``note`` only where there is one."""

@@ -1,0 +1,250 @@
+"""The pairs of a relation that are most probable, found in blocks of bounded memory.
+
+Pairs are put in the order of their *worth*: their evidence, shifted where a question has an answer already and for entities of another type
+(``analysis/calibration.py`` tells by how much; by nothing where there is no calibration):
+
+    worth(h, r, t) = evidence(h, r, t) + [h has a tail] · shift_h + [t has a head] · shift_t + [h or t of another type] · shift_other
+
+With a = [u_h M_r, v_h, −Z(h, r) + 2·shift_h(h), 1] and b = [v_t, u_t M_r⁻¹, 1, −Z(t, r⁻¹) + 2·shift_t(t)], twice the worth of candidates of the
+right type is the one product a · b, and for entities of another type a · b is a bound from above, as shift_other ≤ 0. So a block of pairs is one
+product, and its rows are looked at only where their largest entry reaches the best found so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from relcode.analysis.candidates import Candidates
+from relcode.analysis.evidence import BLOCK_NUMBERS, check_totals, log_share, log_sum_exp, log_totals
+from relcode.graph.known import KnownAnswers
+from relcode.model.score import Scorer
+from relcode.ops.ranking import full_precision
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """What is added to the evidence of a pair whose head has a tail already, whose tail has a head already, and that is of another type (≤ 0)."""
+
+    head: float = 0.0
+    tail: float = 0.0
+    other: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what the bound from above does not allow."""
+        if self.other > 0:
+            raise ValueError(f"entities of another type cannot be preferred: their shift is {self.other}")
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of a relation, the worthiest first: entity numbers, evidence, score u_h M_r v_t, and whether they are of another type; on the CPU.
+
+    ``head_asked_X`` tells whether the head has a known tail already, ``tail_asked_X`` whether the tail has a known head.
+    """
+
+    head_X: Tensor
+    tail_X: Tensor
+    evidence_X: Tensor
+    score_X: Tensor
+    head_asked_X: Tensor
+    tail_asked_X: Tensor
+    other_X: Tensor
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.head_X)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is looked for: the ``top`` pairs of ``relation`` whose worth is at least ``least``, among ``heads`` × ``tails`` where these are given.
+
+    With ``any_type`` every trained entity is a candidate; otherwise those that look like the relation's heads and tails. Known pairs, and an entity
+    with itself unless training facts have that, are left out.
+    """
+
+    relation: int  # directed
+    top: int
+    least: float = NEVER
+    any_type: bool = False
+    heads: Tensor | None = None
+    tails: Tensor | None = None
+    shifts: Shifts = Shifts()
+
+
+class PairFinder:
+    """Finds pairs relation after relation, with one model and one set of known answers."""
+
+    def __init__(self, scorer: Scorer, candidates: Candidates, known: KnownAnswers, block_numbers: int = BLOCK_NUMBERS) -> None:
+        """Take what all searches share; ``block_numbers`` bounds the scores held at a time."""
+        self.scorer, self.candidates, self.known, self.block_numbers = scorer, candidates, known.to(scorer.device), max(1, block_numbers)
+        self.seen_X = scorer.seen_E.nonzero().squeeze(1).cpu()
+
+    def best(self, search: Search) -> Pairs:
+        """Return the pairs looked for, by falling worth; of equals the lower head, then the lower tail comes first."""
+        with torch.inference_mode(), full_precision():
+            return self._described(search, self._search(search))
+
+    def pairs_in(self, search: Search) -> int:
+        """Return how many pairs are looked at, known ones included: what a search costs."""
+        head_H, tail_T = self.sides(search)
+        return len(head_H) * len(tail_T)
+
+    def sides(self, search: Search) -> tuple[Tensor, Tensor]:
+        """Return the heads and tails to be joined."""
+        sides = []
+        for wanted, typed in ((search.heads, self.candidates.heads), (search.tails, self.candidates.tails)):
+            side = self.seen_X if search.any_type else typed(search.relation)
+            sides.append(side if wanted is None else side[torch.isin(side, wanted)])
+        return sides[0], sides[1]
+
+    def asked(self, entity_X: Tensor, relation: int) -> Tensor:
+        """Tell for each entity whether (entity, relation, ?) has a known answer; bool, on the entities' device."""
+        entity_X = entity_X.to(self.scorer.device)
+        row_Y, _ = self.known.pairs(entity_X, torch.full_like(entity_X, relation))
+        return torch.bincount(row_Y, minlength=len(entity_X)) > 0
+
+    def _search(self, search: Search) -> _Best:
+        best = _Best.none(search, self.scorer.device)
+        if not len(self.candidates.heads(search.relation)) or search.top < 1:
+            return best
+        best = _Block(self, replace(search, any_type=False)).take(best)
+        # Entities of other types come second: what was found already is the threshold that nearly all of them miss.
+        return _Block(self, search).take(best) if search.any_type else best
+
+    def _described(self, search: Search, best: _Best) -> Pairs:
+        """Put pairs in order and say what there is to say about them."""
+        relation, inverse = search.relation, self.candidates.inverse(search.relation)
+        order_X = _order(best.head_X, best.tail_X, best.worth_X)
+        head_X, tail_X, worth_X = best.head_X[order_X], best.tail_X[order_X], best.worth_X[order_X]
+        asked = self.asked(head_X, relation).cpu(), self.asked(tail_X, inverse).cpu()
+        head_X, tail_X = head_X.cpu(), tail_X.cpu()
+        other_X = ~(torch.isin(head_X, self.candidates.heads(relation)) & torch.isin(tail_X, self.candidates.tails(relation)))
+        shift_X = asked[0] * search.shifts.head + asked[1] * search.shifts.tail + other_X * search.shifts.other
+        score_X = self.scorer.score_facts(torch.stack([head_X, torch.full_like(head_X, relation), tail_X], dim=1)).cpu()
+        return Pairs(head_X, tail_X, worth_X.cpu() / 2 - shift_X, score_X, *asked, other_X)
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The best pairs so far, in no order, twice their worth, and twice the worth that a further one must reach."""
+
+    head_X: Tensor
+    tail_X: Tensor
+    worth_X: Tensor
+    least: float
+    top: int
+
+    @classmethod
+    def none(cls, search: Search, device: torch.device) -> _Best:
+        no_pair = torch.empty(0, dtype=torch.int64, device=device)
+        return cls(no_pair, no_pair, torch.empty(0, device=device), 2 * search.least, search.top)
+
+    def with_pairs(self, head_X: Tensor, tail_X: Tensor, worth_X: Tensor) -> _Best:
+        """Return the best of these and of some more; the threshold rises where there are enough."""
+        head_X, tail_X, worth_X = torch.cat([self.head_X, head_X]), torch.cat([self.tail_X, tail_X]), torch.cat([self.worth_X, worth_X])
+        if len(worth_X) > self.top:
+            kept_X = _order(head_X, tail_X, worth_X)[: self.top]
+            head_X, tail_X, worth_X = head_X[kept_X], tail_X[kept_X], worth_X[kept_X]
+        least = max(self.least, float(worth_X.min())) if len(worth_X) == self.top else self.least
+        return replace(self, head_X=head_X, tail_X=tail_X, worth_X=worth_X, least=least)
+
+
+def _order(head_X: Tensor, tail_X: Tensor, worth_X: Tensor) -> Tensor:
+    """Return the places of pairs by falling worth, of equals the lower head, then the lower tail: so blocks may come in any order."""
+    if not len(head_X):
+        return head_X
+    by_name_X = (head_X * (int(tail_X.max()) + 1) + tail_X).argsort(stable=True)
+    return by_name_X[worth_X[by_name_X].argsort(descending=True, stable=True)]
+
+
+class _Block:
+    """All pairs of one search, a block of heads at a time."""
+
+    def __init__(self, finder: PairFinder, search: Search) -> None:
+        self.finder, self.search, self.scorer = finder, search, finder.scorer
+        self.inverse = finder.candidates.inverse(search.relation)
+        head_H, tail_T = finder.sides(search)
+        self.head_H, self.tail_T = head_H.to(self.scorer.device), tail_T.to(self.scorer.device)
+        self.place_E = torch.full((self.scorer.num_entities,), -1, device=self.scorer.device)  # of each tail among the columns
+        self.place_E[self.tail_T] = torch.arange(len(tail_T), device=self.scorer.device)
+
+    def take(self, best: _Best) -> _Best:
+        """Look at all pairs."""
+        if not len(self.head_H) or not len(self.tail_T):
+            return best
+        self.query_HD = self.scorer.path_queries(self.head_H, (self.search.relation,))
+        self.query_TD = self.scorer.path_queries(self.tail_T, (self.inverse,))
+        self.as_tail_HD, self.as_tail_TD = self.scorer.tail_ED[self.head_H], self.scorer.tail_ED[self.tail_T]
+        whole = len(self.head_H) * len(self.tail_T) <= self.finder.block_numbers
+        if whole and self.search.heads is None and self.search.tails is None and not self.search.any_type:
+            return self._look(self._all_at_once(), slice(0, len(self.head_H)), best)
+        self.total_H = self._totals(self.head_H, self.search.relation)
+        self.total_T = self._totals(self.tail_T, self.inverse)
+        bias_H1, bias_T1 = self._bias(self.total_H, self.total_T)
+        left_HX = torch.cat([self.query_HD, self.as_tail_HD, bias_H1, torch.ones_like(bias_H1)], dim=1)
+        right_TX = torch.cat([self.as_tail_TD, self.query_TD, torch.ones_like(bias_T1), bias_T1], dim=1)
+        rows = max(1, self.finder.block_numbers // len(self.tail_T))
+        for low in range(0, len(self.head_H), rows):
+            part = slice(low, low + rows)
+            best = self._look(left_HX[part] @ right_TX.T, part, best)
+        return best
+
+    def _all_at_once(self) -> Tensor:
+        """Return twice the worth of every pair where all fit in memory: the scores that the totals sum up are those that are wanted."""
+        there_HT, back_HT = self.query_HD @ self.as_tail_TD.T, self.as_tail_HD @ self.query_TD.T
+        total_H, total_T = log_sum_exp(there_HT.clone(), 1), log_sum_exp(back_HT.clone(), 0)
+        check_totals(torch.cat([total_H, total_T]))
+        bias_H1, bias_T1 = self._bias(total_H, total_T)
+        return there_HT.add_(back_HT).add_(bias_H1).add_(bias_T1.T)
+
+    def _totals(self, entity_X: Tensor, relation: int) -> Tensor:
+        """Return Z of every entity as the head of a directed relation."""
+        return log_totals(self.scorer, self.finder.candidates, entity_X, relation, self.finder.block_numbers)
+
+    def _bias(self, total_H: Tensor, total_T: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what each head and each tail brings to twice the worth of its pairs, whatever the other one; [H, 1] and [T, 1]."""
+        shifts = self.search.shifts
+        bias_H = self.finder.asked(self.head_H, self.search.relation) * (2 * shifts.head) - total_H
+        bias_T = self.finder.asked(self.tail_T, self.inverse) * (2 * shifts.tail) - total_T
+        return bias_H[:, None], bias_T[:, None]
+
+    def _look(self, worth_BT: Tensor, part: slice, best: _Best) -> _Best:
+        """Add what a block of pairs brings."""
+        head_B, any_type = self.head_H[part], self.search.any_type
+        self._leave_out(worth_BT, head_B)
+        largest_B = worth_BT.amax(dim=1)
+        least = best.least
+        if not any_type and len(best.worth_X) < best.top <= len(largest_B):
+            least = max(least, float(largest_B.topk(best.top).values[-1]))  # as many pairs as wanted reach this, one in each of these rows
+        row_Y = ((largest_B >= least) & (largest_B > NEVER)).nonzero().squeeze(1)
+        if not len(row_Y):
+            return best
+        worth_YT = self._exact(worth_BT[row_Y], part.start + row_Y) if any_type else worth_BT[row_Y]
+        at_X, column_X = ((worth_YT >= least) & (worth_YT > NEVER)).nonzero().unbind(1)
+        return best.with_pairs(head_B[row_Y[at_X]], self.tail_T[column_X], worth_YT[at_X, column_X])
+
+    def _leave_out(self, worth_BT: Tensor, head_B: Tensor) -> None:
+        """Strike out known pairs, and an entity with itself where training facts do not have that."""
+        row_X, entity_X = self.finder.known.pairs(head_B, torch.full_like(head_B, self.search.relation))
+        if not bool(self.finder.candidates.loops_R[self.search.relation % self.finder.candidates.num_relations]):
+            row_X = torch.cat([row_X, torch.arange(len(head_B), device=head_B.device)])
+            entity_X = torch.cat([entity_X, head_B])
+        column_X = self.place_E[entity_X]
+        worth_BT[row_X[column_X >= 0], column_X[column_X >= 0]] = NEVER
+
+    def _exact(self, bound_YT: Tensor, row_Y: Tensor) -> Tensor:
+        """Return twice the worth of all pairs of some rows that are of another type; the others were looked at before, and are struck out."""
+        candidates, shifts = self.finder.candidates, self.search.shifts
+        typed_Y1 = torch.isin(self.head_H[row_Y], candidates.heads(self.search.relation).to(self.scorer.device))[:, None]
+        typed_T = torch.isin(self.tail_T, candidates.tails(self.search.relation).to(self.scorer.device))
+        bias_Y1, bias_T1 = self._bias(self.total_H, self.total_T)
+        shift_YT = (bias_Y1[row_Y] + self.total_H[row_Y][:, None]) + (bias_T1[:, 0] + self.total_T) + 2 * shifts.other
+        there_YT = log_share(self.query_HD[row_Y] @ self.as_tail_TD.T, self.total_H[row_Y][:, None], typed_T)
+        back_YT = log_share(self.as_tail_HD[row_Y] @ self.query_TD.T, self.total_T, typed_Y1)
+        return (there_YT + back_YT + shift_YT).masked_fill_((typed_Y1 & typed_T) | (bound_YT == NEVER), NEVER)

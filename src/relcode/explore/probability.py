@@ -1,0 +1,189 @@
+"""Probabilities of facts: calibrators fitted on a run's valid split, kept with the run, and what they are calibrated against.
+
+model = relcode.load("runs/world")
+calibrate(model)                                                  # once; the run keeps it in calibration.json
+model.predict_tails("Bilbao", "city_country")[0].probability
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from relcode.analysis.best_pairs import PairFinder
+from relcode.analysis.calibration import PER_FACT, Bin, Calibrator, Calibrators, Reliability, fact_inputs, fit_split, population, reliability
+from relcode.analysis.evidence import BLOCK_NUMBERS
+from relcode.errors import DataError, RunError, SettingError
+from relcode.explore.memory import parse_memory
+from relcode.graph.known import KnownAnswers
+from relcode.runs.files import read_json, write_text
+
+if TYPE_CHECKING:
+    from relcode.explore.model import Model
+    from relcode.runs.run import Run
+
+FILE = "calibration.json"
+FORMAT = 1
+HOW = "relcode calibrate"
+
+Progress = Callable[[int, int], None]  # how much is done, of how much
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Probabilities compared with a split: how many of the population were its facts and how many not, before calibration and after."""
+
+    split: str
+    facts: int
+    others: int
+    missed: int  # facts of the split that are not in the population
+    before: Reliability  # of exp(evidence), the geometric mean of the two shares
+    after: Reliability
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The calibrators of a run, what they were fitted on, and how they did on test (None where the data have no test split)."""
+
+    calibrators: Calibrators
+    per_fact: int
+    facts: int
+    others: int
+    missed: int
+    measured: Measured | None
+    weights: str  # SHA-256 of the weights it belongs to
+
+    @property
+    def against(self) -> str:
+        """Say in one sentence what the probabilities are calibrated against."""
+        ratio = self.others / max(1, self.facts)
+        return (
+            f"probabilities are calibrated against the valid split: of each relation, the {self.per_fact} best candidates of the right type "
+            f"for each valid fact, 1 fact to {ratio:.0f} others; what no split states counts as false"
+        )
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return plain values; ``names`` are those of the relations."""
+        own = {names[relation]: asdict(one) for relation, one in sorted(self.calibrators.own.items())}
+        return {
+            "format": FORMAT,
+            "weights_sha256": self.weights,
+            "against": self.against,
+            "population": {"split": "valid", "per_fact": self.per_fact, "facts": self.facts, "others": self.others, "missed": self.missed},
+            "shared": asdict(self.calibrators.shared),
+            "other_type": self.calibrators.other,
+            "relations": own,
+            "measured": None if self.measured is None else asdict(self.measured),
+        }
+
+
+def calibrate(model: Model, memory: int | str | None = None, store: bool = True) -> Calibration:
+    """Fit calibrators on the valid split, measure them on test, and keep them with the run."""
+    data = model.dataset
+    if not len(data.valid):
+        raise DataError(f"{data.name} has no facts in its valid split, so there is nothing to calibrate with: train on data with a valid split")
+    calibrators, fitted = fit_split(_finder(model, ("train", "test"), memory), data.valid)
+    measured = _measure(model, calibrators, memory) if len(data.test) else None
+    found = Calibration(calibrators, PER_FACT, fitted.facts, fitted.others, fitted.missed, measured, weights_of(model.run))
+    if store:
+        write_text(model.folder / FILE, json.dumps(found.to_json(data.relations.names), indent=2, ensure_ascii=False) + "\n")
+        model.__dict__["calibration"] = found  # what the model had looked up before is out of date
+    return found
+
+
+def _measure(model: Model, calibrators: Calibrators, memory: int | str | None) -> Measured:
+    """Compare with the test split, in a population gathered as that of valid was."""
+    tested = population(_finder(model, ("train", "valid"), memory), model.dataset.test, calibrators)
+    before = reliability(tested.input_X3[:, 0].exp(), tested.true_X)
+    after = reliability(calibrators.probabilities(tested.relation_X, tested.input_X3, torch.zeros_like(tested.true_X)), tested.true_X)
+    return Measured("test", tested.facts, tested.others, tested.missed, before, after)
+
+
+def _finder(model: Model, splits: Sequence[str], memory: int | str | None) -> PairFinder:
+    """Return what finds the candidates that none of the splits states."""
+    data = model.dataset
+    known = KnownAnswers(torch.cat([data.split(name) for name in splits]), data.num_entities, data.num_relations)
+    return PairFinder(model.scorer, model.candidates, known, block_numbers(memory))
+
+
+def block_numbers(memory: int | str | None) -> int:
+    """Return how many scores may be held at a time within a bound on memory (bytes, or text such as "2GB")."""
+    bound = parse_memory(memory)
+    if bound is None:
+        return BLOCK_NUMBERS
+    if bound < 2**20:
+        raise SettingError(f"{bound} bytes of memory are too few: give at least 1MB, better some hundred")
+    return bound // 16  # a block of scores, as much again for the work on it, and as much for queries
+
+
+def weights_of(run: Run) -> str:
+    """Return the SHA-256 of the weights that answer for a run."""
+    return run.status.best_sha256 if run.status.best is not None else run.status.checkpoint_sha256
+
+
+def load_calibration(model: Model) -> Calibration | None:
+    """Read a run's calibration; None where it has none, or one of other weights (the run was trained further since)."""
+    path = model.folder / FILE
+    if not path.is_file():
+        return None
+    tree = read_json(path)
+    if tree.get("format") != FORMAT:
+        raise RunError(f"{path} has calibration format {tree.get('format')!r}, this relcode reads {FORMAT}: make it again with {HOW} {model.folder}")
+    if tree.get("weights_sha256") != weights_of(model.run):
+        return None
+    try:
+        return _read(tree, model)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} is damaged ({type(error).__name__}: {error}): make it again with {HOW} {model.folder}") from None
+
+
+def _read(tree: dict[str, Any], model: Model) -> Calibration:
+    relations = model.dataset.relations
+    own = {relations.index(name): _read_calibrator(values) for name, values in tree["relations"].items()}
+    counts = tree["population"]
+    measured = tree["measured"]
+    if measured is not None:
+        both = {name: _read_reliability(measured[name]) for name in ("before", "after")}
+        measured = Measured(**{**measured, **both})
+    other = float(tree["other_type"])
+    if not -math.inf < other <= 0:
+        raise ValueError(f"other_type cannot be {other}")
+    calibrators = Calibrators(_read_calibrator(tree["shared"]), own, other)
+    sizes = {name: int(counts[name]) for name in ("per_fact", "facts", "others", "missed")}
+    return Calibration(calibrators=calibrators, measured=measured, weights=str(tree["weights_sha256"]), **sizes)
+
+
+def _read_calibrator(values: dict[str, float]) -> Calibrator:
+    numbers = {name: float(values[name]) for name in ("slope", "head", "tail", "intercept")}
+    if not all(map(math.isfinite, numbers.values())) or numbers["slope"] <= 0:
+        raise ValueError(f"{values} is no calibrator: its numbers must be finite and its slope positive")
+    return Calibrator(**numbers)
+
+
+def _read_reliability(values: dict[str, Any]) -> Reliability:
+    return Reliability(float(values["error"]), float(values["brier"]), tuple(Bin(**one) for one in values["bins"]))
+
+
+def probabilities(model: Model, facts_N3: Tensor) -> list[float | None]:
+    """Return the calibrated probability of each fact, whose relation may be directed; None where the run has no calibration or nothing is known."""
+    calibration = model.calibration
+    if calibration is None or not len(facts_N3):
+        return [None] * len(facts_N3)
+    R = model.dataset.num_relations
+    stored_N3 = torch.where(facts_N3[:, 1:2] < R, facts_N3, facts_N3.flip(1) - torch.tensor([0, R, 0]))  # (h, ^r, t) is the fact (t, r, h)
+    input_N3, other_N = fact_inputs(model.scorer, model.candidates, model.known, stored_N3)
+    probability_N = calibration.calibrators.probabilities(stored_N3[:, 1], input_N3, other_N)
+    known_N = model.dataset.seen_E[stored_N3[:, 0]] & model.dataset.seen_E[stored_N3[:, 2]] & input_N3[:, 0].isfinite()
+    return [one if sure else None for one, sure in zip(probability_N.tolist(), known_N.tolist(), strict=True)]
+
+
+def how_to_calibrate(folder: Path) -> str:
+    """Say in one line how a run gets probabilities."""
+    return f"no probabilities yet; get them with: {HOW} {folder}"

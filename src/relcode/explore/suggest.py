@@ -1,0 +1,158 @@
+"""Suggestions by name: the most probable facts that are not in the knowledge base, of the whole of it or of a part.
+
+for one in suggest(relcode.load("runs/world"), relations=["country_neighbour"], top=5):
+    print(one.probability, one.head, one.relation, one.tail)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relcode.analysis.best_pairs import PairFinder, Pairs, Search
+from relcode.analysis.calibration import inputs_of
+from relcode.errors import SettingError
+from relcode.explore.asking import check_top
+from relcode.explore.model import Model
+from relcode.explore.probability import block_numbers
+
+MOST_OF_RELATION = 10_000  # suggestions of one relation that can be asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A fact that no split states, by names as stored: its probability (None without calibration), score u·M·v and evidence.
+
+    ``evidence`` is the mean of the logarithms of its share of the answers to (head, relation, ?) and to (?, relation, tail). ``reason`` is the best
+    path of training facts that supports it, where reasons were asked for and there is one.
+    """
+
+    head: str
+    relation: str
+    tail: str
+    probability: float | None
+    score: float
+    evidence: float
+    reason: str = ""
+
+    @property
+    def order(self) -> tuple[float, float, str, str, str]:
+        """Sort by this: most probable first, then by evidence, then by name."""
+        return (-(self.probability if self.probability is not None else 0.0), -self.evidence, self.relation, self.head, self.tail)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; ``reason`` only where there is one."""
+        return {name: value for name, value in asdict(self).items() if name != "reason" or value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is to be suggested, by name: ``top`` facts of each relation (all of them where none is named), of the heads given or of all.
+
+    A relation may be ``^name``: then ``heads`` are the tails of the facts. ``any_type`` lifts the limit to entities that look like a relation's heads
+    and tails.
+    """
+
+    relations: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    top: int = 100
+    min_probability: float = 0.0
+    any_type: bool = False
+    reasons: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        check_top(self.top)
+        if self.top > MOST_OF_RELATION:
+            raise SettingError(f"top cannot be {self.top}: at most {MOST_OF_RELATION:,} facts of a relation can be suggested")
+        if not 0 <= self.min_probability <= 1:
+            raise SettingError(f"the least probability cannot be {self.min_probability}: it must be from 0 to 1")
+
+
+class Suggester:
+    """The work on one wish, relation after relation; ``searches`` lists it, ``found`` does one."""
+
+    def __init__(self, model: Model, wanted: Wanted, memory: int | str | None = None) -> None:
+        """Look up all names before any work is done."""
+        if wanted.min_probability > 0 and model.calibration is None:
+            raise SettingError(f"a least probability needs a calibrated run: relcode calibrate {model.folder}")
+        self.model, self.wanted = model, wanted
+        self.finder = PairFinder(model.scorer, model.candidates, model.known, block_numbers(memory))
+        entities = [model.names.entity(name) for name in wanted.heads]
+        asked = [model.names.relation(name) for name in wanted.relations] or model.dataset.train[:, 1].unique().tolist()
+        self.searches = [self._search(relation, torch.tensor(sorted(set(entities))) if entities else None) for relation in dict.fromkeys(asked)]
+
+    def _search(self, relation: int, entity_X: Tensor | None) -> Search:
+        """Say what to look for; an inverse relation is looked for as named, with heads and tails exchanged."""
+        R, wanted = self.model.dataset.num_relations, self.wanted
+        calibration = self.model.calibration
+        heads, tails = (entity_X, None) if relation < R else (None, entity_X)
+        search = Search(relation=relation % R, top=wanted.top, any_type=wanted.any_type, heads=heads, tails=tails)
+        if calibration is None:
+            return search
+        least = calibration.calibrators.least_worth(relation % R, wanted.min_probability)
+        return replace(search, least=least, shifts=calibration.calibrators.shifts(relation % R, self.model.candidates))
+
+    def cost(self, search: Search) -> int:
+        """Return how many pairs a search looks at."""
+        return self.finder.pairs_in(search)
+
+    def found(self, search: Search) -> list[Suggestion]:
+        """Return the suggestions of one relation, most probable first."""
+        suggestions = sorted(self._named(search.relation, self.finder.best(search)), key=lambda one: one.order)
+        return [replace(one, reason=self.reason(one)) for one in suggestions] if self.wanted.reasons else suggestions
+
+    def _named(self, relation: int, pairs: Pairs) -> Iterator[Suggestion]:
+        """Put names and probabilities to pairs."""
+        data, calibration = self.model.dataset, self.model.calibration
+        probability: Sequence[float | None] = [None] * len(pairs)
+        if calibration is not None:
+            relation_X = torch.full_like(pairs.head_X, relation)
+            input_X3 = inputs_of(self.model.candidates, relation_X, pairs.evidence_X, pairs.head_asked_X, pairs.tail_asked_X)
+            probability = calibration.calibrators.probabilities(relation_X, input_X3, pairs.other_X).tolist()
+        columns = (pairs.head_X.tolist(), pairs.tail_X.tolist(), probability, pairs.score_X.tolist(), pairs.evidence_X.tolist())
+        for head, tail, probable, score, evidence in zip(*columns, strict=True):
+            yield Suggestion(data.entities[head], data.relations[relation], data.entities[tail], probable, score, evidence)
+
+    def reason(self, one: Suggestion) -> str:
+        """Return the best path of training facts that supports a suggestion, with its facts; empty where there is none."""
+        from relcode.explore.reasons import explain
+
+        relation = self.model.names.path_text((self.model.dataset.relations.index(one.relation),))
+        paths = explain(self.model, one.head, relation, one.tail, top=1).paths
+        return f"{paths[0].path}: {', '.join(' '.join(fact) for fact in paths[0].facts[0])}" if paths else ""
+
+
+def suggest(
+    model: Model,
+    relations: Sequence[str] = (),
+    heads: Sequence[str] = (),
+    *,
+    top: int = 100,
+    min_probability: float = 0.0,
+    any_type: bool = False,
+    reasons: bool = False,
+    memory: int | str | None = None,
+) -> list[Suggestion]:
+    """Return the ``top`` most probable new facts of each relation, most probable first; of these relations and heads, or of all.
+
+    Without a calibration (``model.calibration`` is None) they come by falling evidence. ``memory`` bounds the scores held at a time.
+    """
+    wanted = Wanted(relations=tuple(relations), heads=tuple(heads), top=top, min_probability=min_probability, any_type=any_type, reasons=reasons)
+    work = Suggester(model, wanted, memory)
+    return sorted((one for search in work.searches for one in work.found(search)), key=lambda one: one.order)
+
+
+def suggest_about(model: Model, entity: str, top: int = 20, *, any_type: bool = False, reasons: bool = False) -> list[Suggestion]:
+    """Return the ``top`` most probable new facts that hold an entity, as head or as tail, of whatever relation."""
+    check_top(top)
+    names = [model.names.path_text((relation,)) for relation in model.dataset.train[:, 1].unique().tolist()]
+    both = [*names, *(f"^{name}" for name in names)]
+    work = Suggester(model, Wanted(relations=tuple(both), heads=(entity,), top=top, any_type=any_type))
+    found = heapq.nsmallest(top, dict.fromkeys(one for search in work.searches for one in work.found(search)), key=lambda one: one.order)
+    return [replace(one, reason=work.reason(one)) for one in found] if reasons else found

@@ -22,6 +22,7 @@ from relcode.explore.asking import check_top
 from relcode.explore.compositions import Constraints, constraints
 from relcode.explore.model import Model
 from relcode.explore.search import NameIndex
+from relcode.explore.suggest import suggest_about
 from relcode.graph.compositions import MIN_JACCARD, MIN_PAIRS, Composition, Grounding, counter_examples, examples
 from relcode.graph.known import KnownAnswers
 
@@ -134,6 +135,12 @@ class Browser:
         record["neighbours"] = [self._entity(other) | {"cosine": cosine} for other, cosine in pairs]
         return record
 
+    def suggestions(self, entity: str, top: int = 10, *, reasons: bool = False, any_type: bool = False) -> Record:
+        """Return the most probable new facts with an entity as head or tail."""
+        name = self.dataset.entities[self.model.names.entity(entity)]
+        found = suggest_about(self.model, name, top, reasons=reasons, any_type=any_type)
+        return {"entity": name, "suggestions": [one.to_json() for one in found]}
+
     # -- relations
 
     @cached_property
@@ -208,15 +215,20 @@ class Browser:
             raise PathSyntaxError(f"a composition has a path of 2 steps, r1/r2; {path!r} has {len(steps)}")
         one = Composition(steps[0], steps[1], r3, 0, 0, 0)
         index = self.mined.index
+        against = counter_examples(index, one, top)
         return {
             "path": self.model.names.path_text(steps),
             "relation": self.model.names.path_text((r3,)),
             "examples": [self._grounding(found) for found in examples(index, one, top)],
-            "counter_examples": [self._grounding(found) for found in counter_examples(index, one, top)],
+            "counter_examples": [self._grounding(found) | {"known": self._is_known(found.head, r3, found.tail)} for found in against],
         }
 
     def _grounding(self, found: Grounding) -> Record:
         return self._named({"head": found.head, "middle": found.middle, "tail": found.tail})
+
+    def _is_known(self, head: int, relation: int, tail: int) -> bool:
+        """Tell whether some split states a fact."""
+        return bool((self.model.known.of(head, relation) == tail).any())
 
     def _named(self, numbers: dict[str, int]) -> Record:
         """Return the names, and the labels, of entities by their roles."""
@@ -246,6 +258,7 @@ class Browser:
             "recipe": settings.recipe,
             "dim": settings.model.dim,
             "code_dim": settings.model.code_dim if has_codes else None,
+            "probabilities": self.model.calibration.against if self.model.calibration is not None else None,
             "starters": self._starters,
         }
 

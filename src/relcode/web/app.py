@@ -14,7 +14,7 @@ from relcode.errors import RelcodeError
 from relcode.explore.model import Model
 from relcode.web import assets, problems, routes
 from relcode.web.describe import describe
-from relcode.web.front import Front
+from relcode.web.front import DEFECT, Front
 from relcode.web.lanes import Busy
 from relcode.web.limits import LaneSize
 from relcode.web.metrics import MEDIA_TYPE as METRICS_TYPE
@@ -99,12 +99,16 @@ def _add_handlers(app: FastAPI, page: bool) -> None:
             detail = f"nothing is at {request.url.path[:200]!r}: {PREFIX}/openapi.json lists what there is{hint}"
         return problems.problem(error.status_code, "http", detail, error.headers)
 
+    async def defect(_: Request, error: Exception) -> Response:
+        return problems.problem(500, "defect", DEFECT)
+
     handlers: dict[type[Exception], Any] = {
         RelcodeError: known,
         Busy: busy,
         RequestValidationError: arguments,
         UnknownArguments: unknown_arguments,
         HTTPException: http,
+        Exception: defect,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)

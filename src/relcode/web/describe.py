@@ -77,6 +77,7 @@ def _examples(service: Service) -> tuple[dict[str, dict[str, Any]], dict[str, An
         "facts": {"entity": head, "top": SHOWN},
         "neighbours": {"entity": head, "top": SHOWN},
         "predict": {"head": head, "relation": relation, "top": SHOWN},
+        "suggest": {"entity": head, "top": SHOWN},
         "explain": {"head": head, "relation": relation, "tail": tail, "top": SHOWN},
         "relation": {"relation": relation, "top": SHOWN},
         "composition": {"path": path, "relation": relation, "top": SHOWN},
@@ -89,6 +90,7 @@ def _examples(service: Service) -> tuple[dict[str, dict[str, Any]], dict[str, An
         "facts": browser.facts(head, SHOWN),
         "neighbours": browser.neighbours(head, SHOWN),
         "predict": ask(model, Question(head=head, relation=relation), SHOWN).to_json(),
+        "suggest": browser.suggestions(head, SHOWN),
         "explain": explain(model, head, relation, tail, SHOWN).to_json(),
         "relation": browser.relation(relation, SHOWN),
     }

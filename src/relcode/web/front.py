@@ -20,6 +20,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 SENT = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+DEFECT = "a defect of relcode's; the server's own output says more"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 Scope = MutableMapping[str, Any]
@@ -63,9 +64,8 @@ class Front:
                 await refusal(scope, receive, send_with_headers)
         except Exception:
             log.exception("a defect of relcode's, at %s", scope["path"])
-            if status:
-                raise
-            await problem(500, "defect", "a defect of relcode's; the server's own output says more")(scope, receive, send_with_headers)
+            if not status:
+                await problem(500, "defect", DEFECT)(scope, receive, send_with_headers)
         finally:
             self.service.metrics.observe(_route(scope), status, time.perf_counter() - started)
 
@@ -79,6 +79,8 @@ class Front:
 
 
 def _route(scope: Scope) -> str:
-    """Return the route that answered, as it was declared; all others count as one, so that nobody can make counters without end."""
-    path = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) and path.startswith(("/api/", "/health", "/metrics")) else "page" if path else "unknown"
+    """Return the route that answered; all that no route answered count as one, so that nobody can make counters without end."""
+    path: str = scope["path"]
+    if scope.get("route") is None:
+        return "unknown"
+    return path if path.startswith(("/api/", "/health", "/metrics")) else "page"  # no route of ours has a variable part

@@ -18,9 +18,10 @@ from relcode.web.lanes import RETRY_SECONDS, Busy
 
 MEDIA_TYPE = "application/problem+json"
 SHOWN_LETTERS = 80  # of a value that is refused
-COLUMN = re.compile(r", column (\d+): ")
 SUGGESTED = re.compile(r": did you mean |: give one of their names, ")
 WRITTEN = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: or |, )?""")  # a name as Python writes it, and what stands between two
+
+COLUMN = re.compile(rf"path {WRITTEN.pattern}column (\d+): ")
 
 # What a kind of error is called, and its status. The first that fits counts.
 KINDS: tuple[tuple[type[RelcodeError], str, HTTPStatus], ...] = (
@@ -33,10 +34,10 @@ KINDS: tuple[tuple[type[RelcodeError], str, HTTPStatus], ...] = (
 )
 
 
-def problem(status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
-    """Return a response that says what is wrong: ``detail`` in one line, ``kind`` for programs."""
+def problem(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
+    """Return a response that says what is wrong: ``detail`` in one line, ``code`` for programs."""
     title = HTTPStatus(status).phrase
-    body = {"type": f"urn:relcode:{kind}", "title": title, "status": status, "detail": " ".join(detail.split()), **more}
+    body = {"type": f"urn:relcode:{code}", "title": title, "status": status, "detail": " ".join(detail.split()), **more}
     return Response(json.dumps(body, ensure_ascii=False), status, headers, MEDIA_TYPE)
 
 
@@ -87,8 +88,8 @@ def _more(error: RelcodeError) -> dict[str, Any]:
     """Return what programs want to know beside the line."""
     if isinstance(error, UnknownName):
         return {"kind": error.kind, "name": error.name, "suggestions": suggestions(error)}
-    column = COLUMN.search(str(error)) if isinstance(error, PathSyntaxError) else None
-    return {"column": int(column.group(1))} if column else {}
+    column = COLUMN.match(str(error)) if isinstance(error, PathSyntaxError) else None
+    return {"column": int(column.group(2))} if column else {}
 
 
 def suggestions(error: UnknownName) -> list[str]:

@@ -32,6 +32,8 @@ Search = Annotated[str, Query(max_length=SEARCH_LETTERS, description="A part of 
 Top = Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many, at most.")]
 Reasons = Annotated[int, Query(ge=1, le=MOST_REASONS, description="How many of each kind, at most.")]
 Found = Annotated[int, Query(ge=1, le=MOST_FOUND, description="How many, at most.")]
+WithReasons = Annotated[bool, Query(description="Add the best supporting path to each.")]
+AnyType = Annotated[bool, Query(description="Consider every entity, not only those like the relation's heads and tails.")]
 New = Annotated[bool, Query(description="Leave out what the facts say already.")]
 
 names = APIRouter(tags=["names"])
@@ -96,7 +98,7 @@ async def predict(
     top: Top = 10,
     new: New = False,
 ) -> Response:
-    """Answer: a head and a relation ask for tails, a tail and a relation for heads, a head and a path for its ends, a head and a tail for relations."""
+    """Answer: head and relation ask for tails, tail and relation for heads, head and path for the path's ends, head and tail for relations."""
     service = _service(request)
 
     def answer() -> object:
@@ -106,6 +108,13 @@ async def predict(
         return ask(service.model, question, top, new).to_json()
 
     return await service.quick(answer)
+
+
+@questions.get("/suggest", summary="Facts that an entity may lack")
+async def suggest(request: Request, entity: Entity, top: Reasons = 10, reasons: WithReasons = False, any_type: AnyType = False) -> Response:
+    """Return the most probable facts that are not known, with the entity as head or as tail."""
+    service = _service(request)
+    return await service.slow(lambda: service.browser.suggestions(entity, top, reasons=reasons, any_type=any_type))
 
 
 @questions.get("/explain", summary="Why a fact is believed")

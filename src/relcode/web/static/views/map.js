@@ -1,0 +1,79 @@
+// Map: relations as points, near each other where the model holds them alike.
+
+import { once } from "../api.js";
+import { go, href } from "../address.js";
+import { COLOURS, SCALE, SYMBOLS, draw, text } from "../charts.js";
+import { count, el, fixed } from "../dom.js";
+import { info, relationLink } from "../names.js";
+import { into, section, title } from "../parts.js";
+
+const NAMED = 24; // points with their names written, the most frequent ones
+
+// Names of the most frequent relations, without their inverses, as far apart as they are on the map.
+function named(points) {
+  const [xs, ys] = [points.map((one) => one.x), points.map((one) => one.y)];
+  const [width, height] = [Math.max(...xs) - Math.min(...xs) || 1, Math.max(...ys) - Math.min(...ys) || 1];
+  const chosen = [];
+  const order = points.map((_, place) => place).filter((place) => !points[place].short.startsWith("^")).sort((a, b) => points[b].frequency - points[a].frequency);
+  for (const place of order) {
+    const free = chosen.every((other) => Math.abs(points[place].y - points[other].y) / height > 0.035 || Math.abs(points[place].x - points[other].x) / width > 0.22);
+    if (free && chosen.length < NAMED) chosen.push(place);
+  }
+  return new Set(chosen);
+}
+
+function groups(points, codes) {
+  const dominant = new Map(codes.relations.map((row) => [row.relation, row.dominant]));
+  return codes.dimensions.map((one) => ({
+    name: `${one.number} ${one.words.slice(0, 2).join(", ")}`,
+    members: points.map((point, place) => [point, place]).filter(([point]) => dominant.get(point.name) === one.number),
+    colour: COLOURS[(one.number - 1) % COLOURS.length],
+    symbol: SYMBOLS[Math.floor((one.number - 1) / COLOURS.length) % SYMBOLS.length],
+  })).filter((one) => one.members.length);
+}
+
+function traces(points, codes, colour) {
+  const shown = named(points);
+  const share = codes && new Map(codes.relations.map((row) => [row.relation, row.share]));
+  const common = (members) => ({
+    type: "scatter", mode: "markers+text", x: members.map(([point]) => point.x), y: members.map(([point]) => point.y), customdata: members.map(([point]) => point.name),
+    text: members.map(([point, place]) => (shown.has(place) ? text(point.short) : "")), textposition: "top center", textfont: { size: 11 }, cliponaxis: false,
+    hovertext: members.map(([point]) => `${text(point.name)}<br>${count(point.frequency)} training facts`), hoverinfo: "text",
+  });
+  const edge = { width: 0.6, color: "rgba(90,90,90,.75)" };
+  if (colour === "dimension") {
+    return groups(points, codes).map((one) => ({ ...common(one.members), name: text(one.name), marker: { size: 9, color: one.colour, symbol: one.symbol, line: edge } }));
+  }
+  const dimension = Number(colour);
+  const values = points.map((point) => (dimension ? share.get(point.name)[dimension - 1] : Math.log10(Math.max(1, point.frequency))));
+  const powers = [0, 1, 2, 3, 4, 5, 6].filter((power) => power <= Math.max(...values) && power >= Math.min(...values) - 0.5);
+  const ticks = dimension ? {} : { tickvals: powers, ticktext: powers.map((power) => count(10 ** power)) };
+  const scale = { orientation: "h", thickness: 8, len: 0.6, y: -0.02, yanchor: "top", outlinewidth: 0, title: { text: dimension ? `share of dimension ${dimension}` : "training facts", side: "bottom", font: { size: 11 } }, ...ticks };
+  return [{ ...common(points.map((point, place) => [point, place])), showlegend: false, marker: { size: 9, color: values, colorscale: SCALE, line: edge, colorbar: scale } }];
+}
+
+function drawing(record, codes, parameters) {
+  const chart = el("div", { class: "chart map", role: "img", "aria-label": "Map of relations" });
+  const choices = [["facts", "training facts"], ...(codes ? [["dimension", "largest dimension"], ...codes.dimensions.map((one) => [String(one.number), `dimension ${one.number}: ${one.words.slice(0, 2).join(", ") || "–"}`])] : [])];
+  const colour = el("select", { name: "colour" }, choices.map(([value, shown]) => el("option", { value, selected: value === (parameters.colour ?? (codes ? "dimension" : "facts")) }, shown)));
+  const axis = { showticklabels: false, showgrid: false, zeroline: false, fixedrange: false };
+  const layout = () => ({ height: Math.max(420, Math.min(innerHeight - 220, 720)), margin: { l: 10, r: 10, t: 10, b: 70 }, xaxis: axis, yaxis: axis, dragmode: "pan", hovermode: "closest",
+    legend: { orientation: "h", y: -0.02, yanchor: "top", font: { size: 11 } } });
+  const redraw = () => draw(chart, () => traces(record.points, codes, colour.value), layout, { onclick: (point) => go(href("relations", { relation: point.customdata })) });
+  colour.addEventListener("change", () => {
+    go(href("map", { ...parameters, colour: colour.value }), { quietly: true });
+    redraw();
+  });
+  const list = el("ul", { class: "relation-list" }, record.points.map((point) => el("li", {}, relationLink(point.name))));
+  redraw();
+  return section(null, el("div", { class: "row controls" }, el("label", { class: "inline" }, "Colour by ", colour)), el("div", { class: "chart-box" }, chart),
+    el("p", { class: "hint" }, `Near means alike (${record.method}); the axes have no unit. Participation ratio ${fixed(record.participation_ratio, 1)} of at most ${count(record.most_ratio)}: how many directions the relations spread over. Click a point for its relation.`),
+    el("details", {}, el("summary", {}, "The same relations as a list"), list));
+}
+
+export default async function show(parameters, signal) {
+  const place = el("div", {});
+  const codes = info().code_dim === null ? Promise.resolve(null) : once("codes");
+  into(place, Promise.all([once("map"), codes]), ([record, found]) => drawing(record, found, parameters), { signal, text: "Laying out the map: some seconds the first time…" });
+  return el("div", {}, title("Map", "Every relation and its inverse, near each other where their matrices are alike."), place);
+}

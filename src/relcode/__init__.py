@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from relcode.explore.model import Model
     from relcode.explore.training import train
     from relcode.graph.dataset import Dataset, dataset_from_facts, load_dataset
+    from relcode.graph.download import download
 
     load = Model.open
 
-__all__ = ["Dataset", "Model", "RelcodeError", "__version__", "dataset_from_facts", "load", "load_dataset", "train"]
+__all__ = ["Dataset", "Model", "RelcodeError", "__version__", "dataset_from_facts", "download", "load", "load_dataset", "train"]
 
 _HOMES = {
     "Dataset": "relcode.graph.dataset",
     "dataset_from_facts": "relcode.graph.dataset",
+    "download": "relcode.graph.download",
     "load_dataset": "relcode.graph.dataset",
     "Model": "relcode.explore.model",
     "train": "relcode.explore.training",

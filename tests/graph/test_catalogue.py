@@ -20,6 +20,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("RELCODE_DATA", str(root))
+    monkeypatch.setenv("RELCODE_CACHE", str(tmp_path / "cache"))
     return root
 
 
@@ -65,7 +66,7 @@ def test_without_a_sound_variable_only_bundled_ones_are_there(value: str | None,
 def test_an_unknown_name_tells_close_ones_and_the_variable(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         UnknownName,
-        match=r"unknown dataset 'toy': did you mean 'toys'\? \(known are world, books, toys\) \(RELCODE_DATA is .*shelf; a folder or file",
+        match=r"unknown dataset 'toy': did you mean 'toys'\? \(known are world, books, toys, wn18, .*\) \(RELCODE_DATA is .*shelf; a folder or file",
     ):
         resolve("toy")
     monkeypatch.setenv("RELCODE_DATA", "nowhere")

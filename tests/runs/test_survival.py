@@ -307,5 +307,5 @@ def test_a_run_of_each_past_version_opens_evaluates_and_goes_on(old: Path, tmp_p
 def test_a_run_of_a_newer_version_says_what_to_do(tmp_path: Path) -> None:
     folder = shutil.copytree(OLD_RUNS[0] / "stopped", tmp_path / "run")
     (folder / "run.json").write_text((folder / "run.json").read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(RunError, match="has run format '2', this relcode reads 1: use the relcode version that made it"):
+    with pytest.raises(RunError, match="has run format 2, this relcode reads 1: use the relcode version that made it"):
         open_run(folder)

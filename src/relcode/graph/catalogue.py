@@ -1,4 +1,4 @@
-"""Which datasets there are: the bundled ones and the folders under ``$RELCODE_DATA``."""
+"""Which datasets there are: the bundled ones, the folders under ``$RELCODE_DATA``, and the benchmarks that were downloaded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from relcode.errors import DataError, UnknownName
+from relcode.graph.cache import datasets_folder
+from relcode.graph.download import is_sound
+from relcode.graph.known_datasets import KNOWN
 
 DATA_VARIABLE = "RELCODE_DATA"
 SPLITS = ("train", "valid", "test")
@@ -43,12 +46,25 @@ class UnknownDataset(UnknownName):
         self.args = (f"{self.args[0]} ({hint}; a folder or file of facts can be given too)",)
 
 
+class NotDownloaded(UnknownDataset):
+    """A benchmark that relcode knows and that is not on this machine."""
+
+    def __init__(self, name: str) -> None:
+        """Say how to get it, and how to do without a network."""
+        super().__init__(name, ())
+        size = f"{KNOWN[name].size / 1e6:.1f} MB"
+        how = f"get it with relcode datasets download {name} ({size}), or set {DATA_VARIABLE} to a folder that has it"
+        self.args = (f"dataset {name!r} is not on this machine: {how}",)
+
+
 def available() -> list[CatalogueEntry]:
-    """Return every dataset known by name: bundled first, then those under ``$RELCODE_DATA`` by name; a bundled name wins."""
+    """Return every dataset here by name: bundled first, then those under ``$RELCODE_DATA``, then downloaded ones; the first of a name wins."""
     entries = [CatalogueEntry(name, folder, True) for name in BUNDLED if (folder := _bundled_folder(name)) is not None]
     taken = {entry.name for entry in entries}
     root = os.environ.get(DATA_VARIABLE)
-    return entries + [entry for entry in (_under(Path(root)) if root else []) if entry.name not in taken]
+    entries += [entry for entry in (_under(Path(root)) if root else []) if entry.name not in taken]
+    taken = {entry.name for entry in entries}
+    return entries + [entry for entry in _downloaded() if entry.name not in taken]
 
 
 def find(name: str) -> CatalogueEntry | None:
@@ -65,7 +81,7 @@ def resolve(where: str | Path) -> CatalogueEntry:
     text = os.fspath(where)
     is_word = isinstance(where, str) and bool(text) and not {os.sep, os.altsep or os.sep, "/"} & set(text) and text not in (".", "..")
     if is_word and (entry := find(text)) is not None:
-        return entry
+        return _checked(entry)
     try:
         path = Path(text).expanduser()
         exists = path.exists()
@@ -74,7 +90,7 @@ def resolve(where: str | Path) -> CatalogueEntry:
     if exists and text:
         return CatalogueEntry(_name_of(path), path, False)
     if is_word and not text.lower().endswith(ENDINGS):
-        raise UnknownDataset(text, [entry.name for entry in available()])
+        raise NotDownloaded(text) if text in KNOWN else UnknownDataset(text, [*(entry.name for entry in available()), *KNOWN])
     raise DataError(f"{text!r}: no such folder or file; expected a dataset's name, a folder with train, valid and test, or a file of facts")
 
 
@@ -99,6 +115,25 @@ def _under(root: Path) -> list[CatalogueEntry]:
     except (OSError, RuntimeError):
         return []
     return [CatalogueEntry(path.name, path, False) for path in folders if _has_train(path)]
+
+
+def _downloaded() -> list[CatalogueEntry]:
+    """Return the benchmarks that lie whole in the cache."""
+    try:
+        root = datasets_folder()
+        whole = [name for name in sorted(KNOWN) if all((root / name / f"{split}.txt").is_file() for split in SPLITS)]
+    except (DataError, OSError):
+        return []
+    return [CatalogueEntry(name, root / name, False) for name in whole]
+
+
+def _checked(entry: CatalogueEntry) -> CatalogueEntry:
+    """Refuse a downloaded benchmark whose files have changed since."""
+    if entry in _downloaded():
+        changed = [split for split in SPLITS if not is_sound(entry.path / f"{split}.txt", KNOWN[entry.name].split(split))]
+        if changed:
+            raise DataError(f"{entry.path}: {changed[0]}.txt is not what was downloaded; mend it with relcode datasets download {entry.name}")
+    return entry
 
 
 def _has_train(folder: Path) -> bool:

@@ -241,7 +241,7 @@ def open_run(folder: str | Path) -> Run:
         raise RunError(f"{str(folder)[:200]!r} is no place for a run ({error})") from None
     tree = read_json(path / "run.json")
     if tree.get("format") != FORMAT or isinstance(tree["format"], bool):
-        raise RunError(f"{path} has run format {str(tree.get('format'))[:40]!r}, this relcode reads {FORMAT}: use the relcode version that made it")
+        raise RunError(f"{path} has run format {repr(tree.get('format'))[:40]}, this relcode reads {FORMAT}: use the relcode version that made it")
     _check_folder(path / "checkpoints")
     settings_text = parse_file(path / "settings.json")[1]
     try:

@@ -8,7 +8,6 @@ import torch
 from small_model import small_model
 
 from relcode.analysis.explain import answers_per_head, grounded_paths, join, similar_facts, supports, without_fact
-from relcode.analysis.refit import Refitter, fit, prior, random_removal
 from relcode.errors import NotFinite
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.facts import directed, unique_facts
@@ -131,71 +130,15 @@ def test_answers_per_head_in_both_directions() -> None:
     assert answers_per_head(facts, 0, 2) == 1.5 and answers_per_head(facts, 2, 2) == 1.5 and answers_per_head(facts, 3, 2) == 1
 
 
-def test_the_fit_has_no_gradient_left() -> None:
-    generator = torch.Generator().manual_seed(0)
-    gold, noise, mean = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((5, 3), (40, 3), (3,)))
-    weight, k, ridge = torch.full((40,), 0.3, dtype=torch.float64), 3, 0.7
-    w = fit(gold, noise, weight, k, mean, ridge)
-    pull = torch.sigmoid(math.log(k) - gold @ w) @ gold
-    push = (weight * torch.sigmoid(noise @ w - math.log(k))) @ noise
-    assert (pull - push - ridge * (w - mean)).abs().max() < 1e-5
-    assert torch.equal(fit(gold[:0], noise[:0], weight[:0], k, mean, ridge), mean)  # nothing known: the mean vector
-
-
-def test_the_prior_worked_by_hand() -> None:
-    mean, ridge = prior(torch.tensor([[1.0, 0.0], [3.0, 0.0], [9.0, 9.0]]), torch.tensor([True, True, False]))
-    assert mean.tolist() == [2, 0] and ridge == pytest.approx(2)  # variances 1 and 0
-
-
-def slow_objective(
-    scorer: Scorer, facts: torch.Tensor, head: int, tail: int, u: torch.Tensor, v: torch.Tensor, k: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the objectives of u_h and of v_t, edge by edge."""
-    E, edges, log_k = scorer.num_entities, directed(facts, scorer.num_relations).tolist(), math.log(k)
-    of_head = of_tail = torch.zeros((), dtype=torch.float64)
-    for a, s, b in edges:
-        if a == head:
-            query = u @ scorer.matrix_SDD[s]
-            of_head = of_head + torch.nn.functional.logsigmoid(query @ scorer.tail_ED[b] - log_k)
-            of_head = of_head + k / E * torch.nn.functional.logsigmoid(log_k - scorer.tail_ED @ query).sum()
-        query = scorer.head_ED[a] @ scorer.matrix_SDD[s]
-        if b == tail:
-            of_tail = of_tail + torch.nn.functional.logsigmoid(query @ v - log_k)
-        of_tail = of_tail + k / E * torch.nn.functional.logsigmoid(log_k - query @ v)
-    for w, vectors in ((u, scorer.head_ED), (v, scorer.tail_ED)):
-        mean, ridge = prior(vectors, scorer.seen_E)
-        penalty = ridge / 2 * (w - mean).square().sum()
-        of_head, of_tail = (of_head - penalty, of_tail) if vectors is scorer.head_ED else (of_head, of_tail - penalty)
-    return of_head, of_tail
-
-
-def test_refitted_vectors_are_the_best_by_a_slow_objective() -> None:
-    scorer, facts = random_scorer(1), random_facts(1)
-    head_D, tail_D = Refitter(scorer, facts, 2, 4, 3).refit(torch.empty(0, dtype=torch.int64))
-    u, v = head_D.clone().requires_grad_(), tail_D.clone().requires_grad_()
-    sum(slow_objective(scorer, facts, 2, 4, u, v, 3)).backward()  # type: ignore[union-attr]
-    assert u.grad is not None and v.grad is not None
-    assert u.grad.abs().max() < 1e-4 and v.grad.abs().max() < 1e-4
-
-
-def test_removing_facts_of_others_changes_nothing_and_own_facts_do() -> None:
-    scorer, facts = random_scorer(1), random_facts(1)
-    refitter = Refitter(scorer, facts, 2, 4, 3)
-    nothing = refitter.refit(torch.empty(0, dtype=torch.int64))
-    own = torch.cat([refitter.rows(2), refitter.rows(4)]).unique()
-    others = torch.tensor([row for row in range(len(facts)) if row not in own.tolist()])
-    assert all(torch.equal(one, other) for one, other in zip(nothing, refitter.refit(others), strict=True))
-    assert not torch.equal(nothing[0], refitter.refit(own)[0])
-    # With no edge left u_h is the mean vector.
-    assert torch.allclose(refitter.refit(own)[0], scorer.head_ED.mean(dim=0))
-
-
-def test_random_removals_take_as_many_of_each_entity() -> None:
-    facts = torch.tensor([[0, 0, 1], [0, 0, 2], [0, 1, 3], [3, 0, 1], [4, 0, 1], [5, 0, 6]])
-    refitter = Refitter(random_scorer(0), facts, 0, 1, 3)
-    draws = [random_removal(refitter, torch.tensor([0, 1, 3]), torch.Generator().manual_seed(seed)) for seed in range(9)]
-    for drawn in draws:
-        assert len(set(drawn.tolist())) == 3 and set(drawn[:2].tolist()) <= {0, 1, 2} and int(drawn[2]) in (3, 4)
-    assert len({tuple(drawn.tolist()) for drawn in draws}) > 3
-    again = random_removal(refitter, torch.tensor([0, 1, 3]), torch.Generator().manual_seed(0))
-    assert torch.equal(draws[0], again)
+def test_paths_that_carry_come_first_with_the_grounding_that_does() -> None:
+    # 0 -r-> 1, 2, 3 -r-> 4 are three groundings of r/r, 0 -s-> 5 -s-> 4 one of s/s. Without (0, r, 2) the belief falls by 2, without (3, r, 4) by 1.
+    facts = torch.tensor([[0, 0, 1], [1, 0, 4], [0, 0, 2], [2, 0, 4], [0, 0, 3], [3, 0, 4], [0, 1, 5], [5, 1, 4]])
+    adjacency = Adjacency.build(facts, 7, 3)
+    one_E1 = torch.ones(7, 1, dtype=torch.float64)
+    scorer = Scorer(one_E1, torch.arange(7.0)[:, None].double(), torch.ones(6, 1, 1, dtype=torch.float64), one_E1[:, 0] > 0)  # every cosine is 1
+    plain = {one.path: one for one in supports(scorer, adjacency, 0, 2, 4)}
+    measured = {one.path: one for one in supports(scorer, adjacency, 0, 2, 4, {(0, 0, 2): 2.0, (3, 0, 4): 1.0, (0, 1, 5): -1.0})}
+    assert list(plain) == list(measured) == [(0, 0), (1, 1)] and all(one.carries is None for one in plain.values())
+    assert (measured[0, 0].carries, measured[1, 1].carries) == (2, -1)
+    assert (plain[0, 0].between, measured[0, 0].between) == (((1,), (2,), (3,)), ((2,), (3,), (1,)))
+    assert [one.path for one in supports(scorer, adjacency, 0, 2, 4, {(0, 0, 2): -2.0, (5, 1, 4): 1.0})] == [(1, 1), (0, 0)]

@@ -23,7 +23,7 @@ def test_an_explanation_is_printed_part_by_part(relcode, family_run: Path) -> No
     assert result.code == 0, result.err
     lines = result.out.splitlines()
     assert lines[0] == f"{head}  {relation}  {tail}  (known)" and "against the mean candidate; rank" in lines[1]
-    for part in ("For it: paths", "For it: similar facts", "with similar codes", "Against it", "Is it needed?", "random (mean)"):
+    for part in ("What carries it", "Paths for it", "Similar facts", "with similar codes", "Against it", "Is it needed?", "random (mean)"):
         assert part in result.out
     assert "fitted again" not in relcode("explain", family_run, "--head", head, "--relation", relation, "--tail", tail).out
 

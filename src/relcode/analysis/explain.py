@@ -8,17 +8,23 @@ so the score splits too, and the path's part of it, against the mean over all tr
 
     adds = c · u_h P (v_t − v̄)        of        u_h M_R (v_t − v̄)
 
-Parts of different paths overlap (the matrices are not orthogonal to each other): they do not sum up to the whole. Paths are put in the order of
+Parts of different paths overlap (the matrices are not orthogonal to each other): they do not sum up to the whole. Whether a path is *needed* is
+another question: u_h knows of the path by its first fact alone, v_t by its last, and how far the belief would fall without each of these is
+measured by ``relcode.analysis.influence``. Where that is given,
+
+    carries = the falls of its facts at h and at t, summed, for the grounding with the largest sum
+
+and paths are put in the order of cos(M_R, P) · carries, then (and where it is not given, or not above zero) of
 
     weight = cos(M_R, P) · adds / l
 
-so that of two that say the same the one that needs fewer facts comes first. Whether a path is *needed* is another question, which
-``relcode.analysis.refit`` answers.
+so that of two that say the same the one that needs fewer facts comes first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -32,12 +38,14 @@ EXPANSIONS = 2**16  # grounded paths of one length that are looked at; beyond it
 CANDIDATES = 256  # path types of one length whose matrices are multiplied out, those with the highest u_h P (v_t − v̄)
 SHOWN = 3  # groundings kept of a path type
 
+NumberedFact = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class PathSupport:
     """A path type that joins h and t: directed relations, its matrix' cosine with M_R, what it adds, and the entities between.
 
-    ``between`` holds at most ``SHOWN`` groundings, those through the entities with fewest edges, of ``groundings`` in all.
+    ``between`` holds at most ``SHOWN`` groundings of ``groundings`` in all: those that carry most, then those through the entities with fewest edges.
     """
 
     path: tuple[int, ...]
@@ -45,11 +53,17 @@ class PathSupport:
     groundings: int
     cosine: float
     adds: float
+    carries: float | None = None
 
     @property
     def weight(self) -> float:
-        """Return cos · adds / l, by which paths are ordered."""
+        """Return cos · adds / l."""
         return self.cosine * self.adds / len(self.path)
+
+    @property
+    def order(self) -> tuple[float, float, int, tuple[int, ...]]:
+        """Return what paths are sorted by; of equals the shorter, then the one with lower numbers comes first."""
+        return -self.cosine * max(self.carries or 0.0, 0.0), -self.weight, len(self.path), self.path
 
 
 def without_fact(facts_N3: Tensor, head: int, relation: int, tail: int, num_relations: int) -> Tensor:
@@ -112,20 +126,29 @@ def candidate_mean(scorer: Scorer) -> Tensor:
     return scorer.tail_ED[scorer.seen_E].mean(dim=0)
 
 
-def supports(scorer: Scorer, adjacency: Adjacency, head: int, relation: int, tail: int) -> list[PathSupport]:
+def supports(
+    scorer: Scorer, adjacency: Adjacency, head: int, relation: int, tail: int, fall: Mapping[NumberedFact, float] | None = None
+) -> list[PathSupport]:
     """Return the path types that join h and t and add to the score of (h, R, t), the weightiest first.
 
-    ``adjacency`` is of the training facts without the fact itself. Of equals the shorter, then the one with lower numbers comes first.
+    ``adjacency`` is of the training facts without the fact itself. ``fall`` says for the facts of h and t (head, relation as named, tail) how far
+    the belief would fall without each.
     """
     found = []
     for path_XL, between_X in grounded_paths(adjacency, head, relation, tail):
         if len(path_XL):
-            found += _weigh(scorer, adjacency, (head, relation, tail), path_XL, between_X)
-    kept = [one for one in found if one.adds > 0 and one.cosine > 0]
-    return sorted(kept, key=lambda one: (-one.weight, len(one.path), one.path))
+            found += _weigh(scorer, adjacency, (head, relation, tail), path_XL, between_X, fall)
+    return sorted((one for one in found if one.adds > 0 and one.cosine > 0), key=lambda one: one.order)
 
 
-def _weigh(scorer: Scorer, adjacency: Adjacency, fact: tuple[int, int, int], path_XL: Tensor, between_X: Tensor) -> list[PathSupport]:
+def stored(head: int, relation: int, tail: int, num_relations: int) -> NumberedFact:
+    """Return a directed edge as the fact that is stored."""
+    return (head, relation, tail) if relation < num_relations else (tail, relation - num_relations, head)
+
+
+def _weigh(
+    scorer: Scorer, adjacency: Adjacency, fact: NumberedFact, path_XL: Tensor, between_X: Tensor, fall: Mapping[NumberedFact, float] | None
+) -> list[PathSupport]:
     """Weigh the path types of one length; see the top of this file."""
     head, relation, tail = fact
     path_TL, type_X = torch.unique(path_XL, dim=0, return_inverse=True)
@@ -135,7 +158,7 @@ def _weigh(scorer: Scorer, adjacency: Adjacency, fact: tuple[int, int, int], pat
     gain_T = (query_TD @ (scorer.tail_ED[tail] - candidate_mean(scorer))).cpu()
     if not bool(gain_T.isfinite().all()):
         raise NotFinite("scores are NaN or infinite: the model has diverged and cannot explain itself")
-    target_DD = scorer.matrix_SDD[relation]
+    target_DD, degree_E = scorer.matrix_SDD[relation], adjacency.degree_E.tolist()
     results = []
     for number in gain_T.sort(descending=True, stable=True).indices[:CANDIDATES].tolist():
         path = tuple(path_TL[number].tolist())
@@ -144,15 +167,20 @@ def _weigh(scorer: Scorer, adjacency: Adjacency, fact: tuple[int, int, int], pat
             product_DD = product_DD @ scorer.matrix_SDD[step]
         cosine = float((flat_unit(product_DD[None]) * flat_unit(target_DD[None])).sum())
         scale = cosine * float(target_DD.norm()) / max(float(product_DD.norm()), 1e-30)
-        between = between_X[type_X == number]
-        results.append(PathSupport(path, _least_connected(between, adjacency.degree_E), len(between), cosine, scale * float(gain_T[number])))
+        between = between_X[type_X == number].tolist()
+        carried = [0.0 if fall is None else _carried(fact, path, row, fall, scorer.num_relations) for row in between]
+        edges = [sum(degree_E[entity] for entity in row) for row in between]
+        shown = sorted(zip(carried, edges, between, strict=True), key=lambda one: (-one[0], *one[1:]))
+        support = PathSupport(path, tuple(tuple(row) for *_, row in shown[:SHOWN]), len(between), cosine, scale * float(gain_T[number]))
+        results.append(support if fall is None else replace(support, carries=shown[0][0]))
     return results
 
 
-def _least_connected(between_X: Tensor, degree_E: Tensor) -> tuple[tuple[int, ...], ...]:
-    """Return the groundings through the entities with fewest edges in all, which say most about h and t."""
-    rows = sorted(between_X.tolist(), key=lambda row: (sum(int(degree_E[entity]) for entity in row), row))
-    return tuple(tuple(row) for row in rows[:SHOWN])
+def _carried(fact: NumberedFact, path: tuple[int, ...], between: list[int], fall: Mapping[NumberedFact, float], num_relations: int) -> float:
+    """Return the falls of the facts of a grounded path that hold its head or its tail, each once."""
+    stops = (fact[0], *between, fact[2])
+    edges = {stored(stops[step], relation, stops[step + 1], num_relations) for step, relation in enumerate(path)}
+    return sum(fall.get(edge, 0.0) for edge in sorted(edges))
 
 
 def similar_facts(scorer: Scorer, facts_N3: Tensor, head: int, relation: int, tail: int, top: int) -> list[tuple[int, int, float, float]]:

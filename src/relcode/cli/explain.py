@@ -25,13 +25,14 @@ def explain(
     relation: Annotated[str, typer.Option(help="The relation; ^R for its inverse.")],
     tail: Annotated[str, typer.Option(help="The tail.")],
     top: Annotated[int, typer.Option(help="How many reasons of each kind.")] = 5,
-    verify: Annotated[bool, typer.Option("--verify", help="Remove the facts shown, fit both entities again, and compare the ranks.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Remove the facts that carry it, fit both entities again, and compare.")] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Show what supports a fact and what speaks against it.
 
-    Paths of known facts from head to tail, similar facts, similar relations. The fact itself is never counted among its reasons.
+    Facts of the two entities that carry it, paths of known facts from head to tail, similar facts, similar relations. The fact itself is never
+    counted among its reasons.
     """
     from relcode.explore.model import Model
     from relcode.explore.reasons import explain as explain_fact
@@ -44,7 +45,7 @@ def explain(
     if explanation.verification is not None:
         print_verification(explanation.verification)
     elif verify:
-        notice("nothing to verify: no fact shown holds the head or the tail")
+        notice("nothing to verify: no fact of the head or the tail carries it")
 
 
 def print_explanation(found: Explanation) -> None:
@@ -53,12 +54,15 @@ def print_explanation(found: Explanation) -> None:
         notice(found.note)
     say(f"{found.head}  {found.relation}  {found.tail}{'  (known)' if found.known else ''}")
     say(f"score {found.score:.3f}, {found.above_mean:+.3f} against the mean candidate; rank {found.rank:g} as tail, {found.head_rank:g} as head")
+    if found.facts:
+        heading("What carries it: facts of the two (fall: of the answer's log-odds without it, estimated)")
+        print_table(("fall", "fact"), [(one.fall, f"{one.head} {one.relation} {one.tail}") for one in found.facts], right=("fall",))
     if found.paths:
-        heading("For it: paths (cosine with the relation's matrix; adds: part of the score along the path's, parts overlap)")
+        heading("Paths for it (cosine with the relation's matrix; adds: part of the score, parts overlap; carries: fall without its facts)")
         rows = [row for one in found.paths for row in _path_rows(one)]
-        print_table(("path", "cosine", "adds", "found", "facts"), rows, right=("cosine", "adds", "found"))
+        print_table(("path", "cosine", "adds", "carries", "found", "facts"), rows, right=("cosine", "adds", "carries", "found"))
     if found.similar:
-        heading("For it: similar facts, by vectors")
+        heading("Similar facts, by vectors")
         alike = [(one.head, one.relation, one.tail, one.head_cosine, one.tail_cosine) for one in found.similar]
         print_table(("head", "relation", "tail", "head cosine", "tail cosine"), alike, right=("head cosine", "tail cosine"))
     if found.codes:
@@ -73,11 +77,11 @@ def print_explanation(found: Explanation) -> None:
 
 def print_verification(found: Verification) -> None:
     """Print the arms of the necessity test."""
-    heading("Is it needed? Both entities fitted again without the facts shown, the rest frozen")
+    heading("Is it needed? Both entities fitted again without the facts that carry it, the rest frozen")
     rows = [(arm.arm, f"{arm.removed:g} of {found.available}", arm.score, arm.rank, arm.likelihood) for arm in _arms(found)]
     print_table(("removed", "facts", "score", "rank", "likelihood"), rows, right=("facts", "score", "rank", "likelihood"))
     if found.emptied:
-        say(f"(every fact of {' and of '.join(found.emptied)} is shown, so a random choice takes the same ones; a smaller --top leaves some)")
+        say(f"(every fact of {' and of '.join(found.emptied)} carries it, so a random choice takes the same ones; a smaller --top leaves some)")
 
 
 def _arms(found: Verification) -> tuple[Arm, ...]:
@@ -88,5 +92,5 @@ def _arms(found: Verification) -> tuple[Arm, ...]:
 def _path_rows(path: Path) -> Iterator[tuple[object, ...]]:
     """Go through the rows of a path, one for each grounding shown; its figures stand on the first."""
     for number, facts in enumerate(path.facts):
-        figures = ("", "", "", "") if number else (path.path, path.cosine, path.adds, path.groundings)
+        figures = ("",) * 5 if number else (path.path, path.cosine, path.adds, "" if path.carries is None else path.carries, path.groundings)
         yield (*figures, ", ".join(" ".join(fact) for fact in facts))

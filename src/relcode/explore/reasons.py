@@ -10,21 +10,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from relcode.analysis.composition import flat_unit
-from relcode.analysis.explain import PathSupport, answers_per_head, candidate_mean, edges_from, similar_facts, supports, without_fact
-from relcode.analysis.refit import Refitter, random_removal
-from relcode.evaluation.ranking import rank_facts
+from relcode.analysis.explain import (
+    NumberedFact,
+    PathSupport,
+    answers_per_head,
+    candidate_mean,
+    edges_from,
+    similar_facts,
+    stored,
+    supports,
+    without_fact,
+)
+from relcode.analysis.influence import Inquiry
+from relcode.analysis.refit import Refitter
 from relcode.explore.asking import best_entities, check_top
 from relcode.explore.model import Model
 from relcode.explore.records import record_table
 from relcode.graph.adjacency import Adjacency
-from relcode.model.parameters import vectors_in_force
-from relcode.model.score import Scorer
 
 ONE_ANSWER = 1.5  # a relation usually has one answer where its heads have at most so many on average
 DRAWS = 5  # random removals that an explanation is compared with
@@ -32,12 +41,33 @@ NAMED = 3  # answers named of a relation with a similar code
 
 Fact = tuple[str, str, str]
 
+# What fitting again needs of a model (a noise sample, the strength of the prior) is the same for all questions to it.
+_REFITTERS: WeakKeyDictionary[Model, Refitter] = WeakKeyDictionary()
+
+
+def refitter_of(model: Model) -> Refitter:
+    """Return what fits entities of a model again, made once for each model."""
+    if model not in _REFITTERS:
+        _REFITTERS[model] = Refitter(model.scorer, model.dataset.train)
+    return _REFITTERS[model]
+
+
+@dataclass(frozen=True, slots=True)
+class CarryingFact:
+    """A training fact of the head or the tail, and how far the answer's log-odds would fall if it were left out (estimated, in nats)."""
+
+    head: str
+    relation: str
+    tail: str
+    fall: float
+
 
 @dataclass(frozen=True, slots=True)
 class Path:
     """A path that joins head and tail. ``cosine``: of its matrix with the relation's; ``adds``: its part of the score above the mean candidate's.
 
-    ``weight`` = cosine · adds / length puts paths in order.
+    ``carries``: how far the answer's log-odds would fall without its facts at head and tail (null where that was not asked for). cosine · carries
+    puts paths in order, then ``weight`` = cosine · adds / length.
 
     ``facts`` holds the edges of each grounding shown, as stored (head, relation, tail), in the order of the path; ``groundings`` counts all found.
     """
@@ -45,6 +75,7 @@ class Path:
     path: str
     cosine: float
     adds: float
+    carries: float | None
     weight: float
     groundings: int
     facts: tuple[tuple[Fact, ...], ...]
@@ -82,7 +113,7 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Score, filtered rank and likelihood (softmax over the trained entities) after the two vectors were fitted without ``removed`` facts."""
+    """Score, filtered rank and likelihood (against all that are not known answers) after the two vectors were fitted without ``removed`` facts."""
 
     arm: str
     removed: float
@@ -93,7 +124,9 @@ class Arm:
 
 @dataclass(frozen=True)
 class Verification:
-    """The necessity test: all arms are fitted from the same start, none with the fact itself; ``random`` is the mean of ``draws`` arms.
+    """The necessity test: the facts that carry the belief are removed, or as many random ones; no arm is fitted on the fact itself.
+
+    ``random`` is the mean of ``draws`` arms.
 
     ``available`` counts the facts of both entities. Of an entity in ``emptied`` every fact is removed, by the random arms as well: these then differ
     from the explanation in the other entity only.
@@ -124,6 +157,7 @@ class Explanation:
     above_mean: float
     rank: float
     head_rank: float
+    facts: tuple[CarryingFact, ...]
     paths: tuple[Path, ...]
     similar: tuple[SimilarFact, ...]
     codes: tuple[SimilarRelation, ...]
@@ -147,6 +181,7 @@ class Explanation:
                 "path": pa.array([one.path for one, _ in rows], pa.utf8()),
                 "cosine": pa.array([one.cosine for one, _ in rows], pa.float64()),
                 "adds": pa.array([one.adds for one, _ in rows], pa.float64()),
+                "carries": pa.array([one.carries for one, _ in rows], pa.float64()),
                 "weight": pa.array([one.weight for one, _ in rows], pa.float64()),
                 "groundings": pa.array([one.groundings for one, _ in rows], pa.int64()),
                 "facts": pa.array(edges, pa.list_(fact)),
@@ -154,12 +189,17 @@ class Explanation:
         )
 
 
-def explain(model: Model, head: str, relation: str, tail: str, top: int = 5, verify: bool = False, seed: int = 0) -> Explanation:
-    """Explain why the model believes (head, relation, tail); ``verify`` adds the necessity test, whose random removals ``seed`` draws."""
+def explain(
+    model: Model, head: str, relation: str, tail: str, top: int = 5, verify: bool = False, seed: int = 0, *, facts: bool = True
+) -> Explanation:
+    """Explain why the model believes (head, relation, tail); ``verify`` adds the necessity test, whose random removals ``seed`` draws.
+
+    Without ``facts`` it is not measured which facts carry the belief, which takes most of the time, and nothing can be verified.
+    """
     check_top(top)
-    reasons = _Reasons(model, model.names.entity(head), model.names.relation(relation), model.names.entity(tail))
+    reasons = _Reasons(model, model.names.entity(head), model.names.relation(relation), model.names.entity(tail), measured=facts)
     explanation = reasons.explanation(top)
-    if verify and reasons.is_trained and reasons.shown(explanation):
+    if verify and explanation.facts:
         return replace(explanation, verification=reasons.verify(explanation, seed))
     return explanation
 
@@ -167,16 +207,29 @@ def explain(model: Model, head: str, relation: str, tail: str, top: int = 5, ver
 class _Reasons:
     """The work on one question in numbers."""
 
-    def __init__(self, model: Model, head: int, relation: int, tail: int) -> None:
+    def __init__(self, model: Model, head: int, relation: int, tail: int, measured: bool) -> None:
         self.model, self.fact = model, (head, relation, tail)
         self.dataset, self.scorer = model.dataset, model.scorer.to("cpu")
         self.facts_N3 = without_fact(self.dataset.train, head, relation, tail, self.dataset.num_relations)
         self.is_trained = bool(self.dataset.seen_E[[head, tail]].all())
+        self.is_measured = measured and self.is_trained
 
     @cached_property
     def adjacency(self) -> Adjacency:
         """The training facts but the one asked about."""
         return Adjacency.build(self.facts_N3, self.dataset.num_entities, self.dataset.num_relations)
+
+    @cached_property
+    def inquiry(self) -> Inquiry:
+        """The fits of the two vectors."""
+        return Inquiry(refitter_of(self.model), self.model.known, *self.fact)
+
+    @cached_property
+    def falls(self) -> dict[NumberedFact, float]:
+        """How far the log-odds would fall without each fact of the two entities, the farthest first."""
+        row_X, fall_X = self.inquiry.falls()
+        facts = map(tuple, self.dataset.train[row_X].tolist())
+        return dict(zip(facts, fall_X.tolist(), strict=True))
 
     def explanation(self, top: int) -> Explanation:
         """Gather what speaks for the fact and what against it."""
@@ -184,7 +237,9 @@ class _Reasons:
         name = self.model.names.path_text((r,))
         (scored,) = self.model.score_facts([(entities[h], name, entities[t])])
         query_D = self.scorer.path_queries(torch.tensor([h]), (r,))[0]
-        found = supports(self.scorer, self.adjacency, h, r, t)[:top] if self.is_trained else []
+        falls = self.falls if self.is_measured else None
+        carrying = [(fact, fall) for fact, fall in (falls or {}).items() if fall > 0][:top]
+        found = supports(self.scorer, self.adjacency, h, r, t, falls)[:top] if self.is_trained else []
         alike = similar_facts(self.scorer, self.facts_N3, h, r, t, top) if self.is_trained else []
         explanation = Explanation(
             head=entities[h],
@@ -195,6 +250,7 @@ class _Reasons:
             above_mean=float(query_D @ (self.scorer.tail_ED[t] - candidate_mean(self.scorer))),
             rank=scored.rank,
             head_rank=scored.head_rank,
+            facts=tuple(CarryingFact(*self._named(*fact), fall) for fact, fall in carrying),
             paths=tuple(self._path(one) for one in found),
             similar=tuple(SimilarFact(entities[a], name, entities[b], of_head, of_tail) for a, b, of_head, of_tail in alike),
             codes=tuple(self._similar_codes(top)),
@@ -212,12 +268,12 @@ class _Reasons:
         for between in found.between:
             stops = (h, *between, t)
             groundings.append(tuple(self._named(stops[i], s, stops[i + 1]) for i, s in enumerate(found.path)))
-        return Path(self.model.names.path_text(found.path), found.cosine, found.adds, found.weight, found.groundings, tuple(groundings))
+        text = self.model.names.path_text(found.path)
+        return Path(text, found.cosine, found.adds, found.carries, found.weight, found.groundings, tuple(groundings))
 
     def _named(self, head: int, relation: int, tail: int) -> Fact:
         """Write an edge as the fact that is stored."""
-        if relation >= self.dataset.num_relations:
-            head, relation, tail = tail, relation - self.dataset.num_relations, head
+        head, relation, tail = stored(head, relation, tail, self.dataset.num_relations)
         return self.dataset.entities[head], self.dataset.relations[relation], self.dataset.entities[tail]
 
     def _similar_codes(self, top: int) -> Iterator[SimilarRelation]:
@@ -272,58 +328,26 @@ class _Reasons:
 
     # -- is it needed?
 
-    def shown(self, explanation: Explanation) -> tuple[Fact, ...]:
-        """Return the facts shown that hold the head or the tail, each once: those of paths, and similar ones."""
-        ends = {explanation.head, explanation.tail}
-        edges = [edge for path in explanation.paths for facts in path.facts for edge in facts]
-        edges += [self._named(*self._numbers(one)) for one in explanation.similar]
-        return tuple(dict.fromkeys(edge for edge in edges if ends & {edge[0], edge[2]}))
-
-    def _numbers(self, one: SimilarFact) -> tuple[int, int, int]:
-        """Return a similar fact in numbers."""
-        return self.dataset.entities.index(one.head), self.fact[1], self.dataset.entities.index(one.tail)
-
     def verify(self, explanation: Explanation, seed: int) -> Verification:
-        """Fit again without the facts shown, and without as many random ones of the same entities."""
-        removed = self.shown(explanation)
-        refitter = Refitter(self._training_scorer(), self.facts_N3, self.fact[0], self.fact[2], self.model.settings.sampling.noises)
-        removed_X = torch.tensor([self._row(edge) for edge in removed])
+        """Fit again without the facts that carry the belief, and without as many random ones of the same entities."""
+        row_X, _ = self.inquiry.falls()
+        removed_X = row_X[: len(explanation.facts)]
         generator = torch.Generator().manual_seed(seed)
-        draws = [self._arm(refitter, "random", random_removal(refitter, removed_X, generator)) for _ in range(DRAWS)]
-        rows = {entity: refitter.rows(entity) for entity in (refitter.head, refitter.tail)}
+        removals = [row_X[:0], removed_X, *(self.inquiry.random_removal(removed_X, generator) for _ in range(DRAWS))]
+        found = self.inquiry.outcome(removals)
+        figures = zip(removals, found.score_A.tolist(), found.rank_A.tolist(), found.likelihood_A.tolist(), strict=True)
+        names = ("nothing", "explanation", *["random"] * DRAWS)
+        arms = [Arm(name, len(removed), *values) for name, (removed, *values) in zip(names, figures, strict=True)]
+        problems = {self.fact[0]: self.inquiry.head_problem, self.fact[2]: self.inquiry.tail_problem}
         return Verification(
-            nothing=self._arm(refitter, "nothing", removed_X[:0]),
-            explanation=self._arm(refitter, "explanation", removed_X),
-            random=_mean_arm(draws),
-            draws=tuple(draws),
-            removed=removed,
-            available=len(torch.cat(list(rows.values())).unique()),
-            emptied=tuple(self.dataset.entities[entity] for entity, row_X in rows.items() if bool(torch.isin(row_X, removed_X).all())),
+            nothing=arms[0],
+            explanation=arms[1],
+            random=_mean_arm(arms[2:]),
+            draws=tuple(arms[2:]),
+            removed=tuple((one.head, one.relation, one.tail) for one in explanation.facts),
+            available=len(row_X),
+            emptied=tuple(self.dataset.entities[entity] for entity, one in problems.items() if bool(torch.isin(one.row_F, removed_X).all())),
         )
-
-    def _training_scorer(self) -> Scorer:
-        """Return the vectors as training uses them, heads at their own length."""
-        parameters, settings = self.model.parameters, self.model.settings
-        head_ED = vectors_in_force(parameters.head_ED, parameters.head_count_E, settings.updates).cpu()
-        return replace(self.scorer, head_ED=head_ED).with_unseen_zero()
-
-    def _row(self, edge: Fact) -> int:
-        """Return the position of a fact among the training facts."""
-        number = [self.dataset.entities.index(edge[0]), self.dataset.relations.index(edge[1]), self.dataset.entities.index(edge[2])]
-        return int((self.facts_N3 == torch.tensor(number)).all(dim=1).nonzero()[0, 0])
-
-    def _arm(self, refitter: Refitter, name: str, removed_X: Tensor) -> Arm:
-        """Fit without some facts, and score and rank the fact with the two vectors."""
-        (h, r, t), R = self.fact, self.dataset.num_relations
-        head_D, tail_D = refitter.refit(removed_X)
-        head_ED, tail_ED = self.scorer.head_ED.clone(), self.scorer.tail_ED.clone()
-        head_ED[h], tail_ED[t] = torch.nn.functional.normalize(head_D, dim=0), tail_D
-        scorer = replace(self.scorer, head_ED=head_ED, tail_ED=tail_ED)
-        fact_13 = torch.tensor([[h, r, t] if r < R else [t, r - R, h]])
-        ranks = rank_facts(scorer, self.dataset, fact_13, self.model.known)
-        asked = 0 if r < R else 1
-        x_E = (tail_ED @ (head_D @ scorer.matrix_SDD[r])).masked_fill(~scorer.seen_E, -math.inf)
-        return Arm(name, len(removed_X), float(ranks.score_N[asked]), float(ranks.realistic_N[asked]), float(x_E.softmax(0)[t]))
 
 
 def _mean_arm(arms: Sequence[Arm]) -> Arm:

@@ -82,15 +82,14 @@ function measure(one, best) {
   return bar(best > 0 ? one.score / best : 0, fixed(one.score), one.known ? "known" : "");
 }
 
-export function answerList(answers, why) {
+export function answerList(answers, why = null) {
   const best = Math.max(...answers.map((one) => one.score));
-  return el("ol", { class: "answers" }, answers.map((one) => {
-    const reason = why(one);
+  return el("ol", { class: why ? "answers" : "answers no-reason" }, answers.map((one) => {
     return el("li", { class: one.known ? "is-known" : null },
       el("span", { class: "rank" }, count(one.rank)),
-      el("span", { class: "what" }, entity(one.entity, one.label), one.known && el("span", { class: "pill", title: "The facts say so already" }, "known"), one.through),
+      el("span", { class: "what" }, entity(one.entity, one.label), one.known && el("span", { class: "pill", title: "The facts say so already" }, "known")),
       measure(one, best),
-      reason ? el("a", { class: "reason", href: reason, "data-link": true, title: "Why this answer" }, "Why?") : el("span", {}));
+      why && el("a", { class: "reason", href: why(one), "data-link": true, title: "Why this answer" }, "Why?"));
   }));
 }
 
@@ -124,7 +123,7 @@ function beam(record) {
 
 function twoWays(record, note) {
   return el("div", { class: "columns even" },
-    el("div", {}, section("By composed matrices", note, el("p", { class: "hint" }, "The path's matrices multiplied: one question to the model."), answerList(record.answers, () => null), legend(record.answers))),
+    el("div", {}, section("By composed matrices", note, el("p", { class: "hint" }, "The path's matrices multiplied: one question to the model."), answerList(record.answers), legend(record.answers))),
     el("div", {}, section("Through the entities between", el("p", { class: "hint" }, "Step by step, keeping the likeliest entities; the bars are chances of the model's own, not calibrated."), beam(record))));
 }
 
@@ -134,8 +133,8 @@ function results(record) {
   const heading = el("h2", { class: "question" }, plainEntity(record.head), el("span", { class: "arrow", "aria-hidden": "true" }, "→"), relation(asked), el("span", { class: "arrow", "aria-hidden": "true" }, "→"), "?");
   const note = record.note && el("p", { class: "note", role: "note" }, record.note);
   if (!answers.length) return section(null, heading, note, empty("No answers: nothing is left to rank."));
-  if (record.beam) return [section(null, heading), twoWays(record, note)];
-  const why = (one) => (record.relation ? href("why", { head: record.head, relation: record.relation, tail: one.entity }) : null);
+  if (record.beam) return [el("div", { class: "heading" }, heading), twoWays(record, note)];
+  const why = (one) => href("why", { head: record.head, relation: record.relation, tail: one.entity });
   return section(null, heading, note, answerList(answers, why), legend(answers));
 }
 

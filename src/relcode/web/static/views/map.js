@@ -7,19 +7,25 @@ import { count, el, fixed } from "../dom.js";
 import { info, relationLink } from "../names.js";
 import { into, section, title } from "../parts.js";
 
-const NAMED = 24; // points with their names written, the most frequent ones
+const NAMED = 30; // points with their names written, the most frequent ones
 
-// Names of the most frequent relations, without their inverses, as far apart as they are on the map.
-function named(points) {
+// Names of the most frequent relations, those left out that would cover a point or another name, or not fit.
+function named(points, width, height) {
   const [xs, ys] = [points.map((one) => one.x), points.map((one) => one.y)];
-  const [width, height] = [Math.max(...xs) - Math.min(...xs) || 1, Math.max(...ys) - Math.min(...ys) || 1];
-  const chosen = [];
+  const part = (value, all, size) => (0.06 + (0.88 * (value - Math.min(...all))) / (Math.max(...all) - Math.min(...all) || 1)) * size;
+  const places = points.map((one) => ({ x: part(one.x, xs, width), y: height - part(one.y, ys, height) }));
+  const boxes = new Map();
   const order = points.map((_, place) => place).filter((place) => !points[place].short.startsWith("^")).sort((a, b) => points[b].frequency - points[a].frequency);
   for (const place of order) {
-    const free = chosen.every((other) => Math.abs(points[place].y - points[other].y) / height > 0.035 || Math.abs(points[place].x - points[other].x) / width > 0.22);
-    if (free && chosen.length < NAMED) chosen.push(place);
+    const { x, y } = places[place];
+    const half = 3.3 * points[place].short.length + 3;
+    const box = { left: x - half, right: x + half, top: y - 24, bottom: y - 7 };
+    const fits = box.left > 0 && box.right < width && box.top > 0;
+    const covers = places.some((other, number) => number !== place && other.x > box.left - 6 && other.x < box.right + 6 && other.y > box.top - 4 && other.y < box.bottom + 4);
+    const overlaps = [...boxes.values()].some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
+    if (fits && !covers && !overlaps && boxes.size < NAMED) boxes.set(place, box);
   }
-  return new Set(chosen);
+  return new Set(boxes.keys());
 }
 
 function groups(points, codes) {
@@ -32,8 +38,8 @@ function groups(points, codes) {
   })).filter((one) => one.members.length);
 }
 
-function traces(points, codes, colour) {
-  const shown = named(points);
+function traces(points, codes, colour, width, height) {
+  const shown = named(points, width, height);
   const share = codes && new Map(codes.relations.map((row) => [row.relation, row.share]));
   const common = (members) => ({
     type: "scatter", mode: "markers+text", x: members.map(([point]) => point.x), y: members.map(([point]) => point.y), customdata: members.map(([point]) => point.name),
@@ -57,15 +63,16 @@ function drawing(record, codes, parameters) {
   const choices = [["facts", "training facts"], ...(codes ? [["dimension", "largest dimension"], ...codes.dimensions.map((one) => [String(one.number), `dimension ${one.number}: ${one.words.slice(0, 2).join(", ") || "–"}`])] : [])];
   const colour = el("select", { name: "colour" }, choices.map(([value, shown]) => el("option", { value, selected: value === (parameters.colour ?? (codes ? "dimension" : "facts")) }, shown)));
   const axis = { showticklabels: false, showgrid: false, zeroline: false, fixedrange: false };
-  const layout = () => ({ height: Math.max(420, Math.min(innerHeight - 220, 720)), margin: { l: 10, r: 10, t: 10, b: 70 }, xaxis: axis, yaxis: axis, dragmode: "pan", hovermode: "closest",
+  const height = () => Math.max(420, Math.min(innerHeight - 220, 720));
+  const layout = () => ({ height: height(), margin: { l: 10, r: 10, t: 10, b: 70 }, xaxis: axis, yaxis: axis, dragmode: "pan", hovermode: "closest",
     legend: { orientation: "h", y: -0.02, yanchor: "top", font: { size: 11 } } });
-  const redraw = () => draw(chart, () => traces(record.points, codes, colour.value), layout, { onclick: (point) => go(href("relations", { relation: point.customdata })) });
+  const redraw = () => draw(chart, () => traces(record.points, codes, colour.value, chart.clientWidth - 20, height() - 80), layout, { onclick: (point) => go(href("relations", { relation: point.customdata })) });
   colour.addEventListener("change", () => {
     go(href("map", { ...parameters, colour: colour.value }), { quietly: true });
     redraw();
   });
   const list = el("ul", { class: "relation-list" }, record.points.map((point) => el("li", {}, relationLink(point.name))));
-  redraw();
+  setTimeout(redraw); // when it is on the page, and so has a width
   return section(null, el("div", { class: "row controls" }, el("label", { class: "inline" }, "Colour by ", colour)), el("div", { class: "chart-box" }, chart),
     el("p", { class: "hint" }, `Near means alike (${record.method}); the axes have no unit. Participation ratio ${fixed(record.participation_ratio, 1)} of at most ${count(record.most_ratio)}: how many directions the relations spread over. Click a point for its relation.`),
     el("details", {}, el("summary", {}, "The same relations as a list"), list));

@@ -8,9 +8,11 @@ import { entity, info, relation, relationLink, shortStep } from "../names.js";
 import { bar, cosine, empty, into, section, title } from "../parts.js";
 
 const ROW = 19; // pixels
-const LETTERS = 34; // of a name beside the heatmap
+const LETTERS = 34; // of a name beside the heatmap, and where it is narrow
+const FEW_LETTERS = 22;
+const NARROW = 480;
 
-const cut = (name) => (name.length <= LETTERS ? name : `${name.slice(0, 10)}…${name.slice(name.length - LETTERS + 11)}`);
+const cut = (name, letters) => (name.length <= letters ? name : `${name.slice(0, 6)}…${name.slice(name.length - letters + 7)}`);
 const words = (one) => one.words.slice(0, 2).join(", ") || "–";
 
 function ordered(rows, order) {
@@ -23,7 +25,7 @@ function ordered(rows, order) {
   return [...rows].sort(compare);
 }
 
-function figure(rows, dimensions, chosen) {
+function figure(rows, dimensions, chosen, narrow) {
   const largest = Math.max(0.1, ...rows.flatMap((row) => row.share));
   const trace = {
     type: "heatmap", z: rows.map((row) => row.share), colorscale: SCALE, zmin: 0, zmax: Math.ceil(largest * 10) / 10, xgap: 1, ygap: 1,
@@ -33,9 +35,9 @@ function figure(rows, dimensions, chosen) {
   const mark = rows.findIndex((row) => row.relation === chosen);
   const shapes = mark < 0 ? [] : [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: mark - 0.5, y1: mark + 0.5, line: { color: "#e69f00", width: 2 } }];
   const layout = {
-    height: ROW * rows.length + 190, margin: { l: 8, r: 64, t: 104, b: 76 }, shapes, dragmode: false,
-    xaxis: { side: "top", tickvals: dimensions.map((_, place) => place), ticktext: dimensions.map((one) => `${one.number} ${text(words(one))}`), tickangle: -50, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
-    yaxis: { autorange: "reversed", tickvals: rows.map((_, place) => place), ticktext: rows.map((row) => text(cut(row.short))), automargin: true, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
+    height: ROW * rows.length + 190, margin: narrow ? { l: 4, r: 8, t: 30, b: 76 } : { l: 8, r: 64, t: 104, b: 76 }, shapes, dragmode: false,
+    xaxis: { side: "top", tickvals: dimensions.map((_, place) => place), ticktext: dimensions.map((one) => (narrow ? String(one.number) : `${one.number} ${text(words(one))}`)), tickangle: narrow ? 0 : -50, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
+    yaxis: { autorange: "reversed", tickvals: rows.map((_, place) => place), ticktext: rows.map((row) => text(cut(row.short, narrow ? FEW_LETTERS : LETTERS))), automargin: true, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
   };
   return [[trace], layout];
 }
@@ -56,7 +58,7 @@ function heatmap(record, parameters) {
     chart.hidden = !rows.length;
     replace(none, rows.length ? [] : empty("No relation has that in its name."));
     if (!rows.length) return;
-    const [traces, layout] = figure(rows, record.dimensions, parameters.relation);
+    const [traces, layout] = figure(rows, record.dimensions, parameters.relation, innerWidth < NARROW);
     await draw(chart, traces, layout, { onclick: (point) => go(href("relations", { ...parameters, relation: rows[point.y].relation })) });
   }
 

@@ -70,7 +70,7 @@ def test_many_questions_from_a_file_or_standard_input(relcode, family_run: Path,
     content = "Ada_4\tgrandparent\nAda_4\tparent/parent\n"
     (tmp_path / "q.tsv").write_text(content)
     rows = [line.split("\t") for line in relcode("predict", family_run, "--queries", tmp_path / "q.tsv", "--top", 2).out.splitlines()]
-    assert rows[0] == ["head", "path", "rank", "entity", "label", "score", "known"]
+    assert rows[0] == ["head", "path", "rank", "entity", "label", "score", "known", "probability"]
     assert [row[:3] for row in rows[1:]] == [["Ada_4", path, rank] for path in ("grandparent", "parent/parent") for rank in ("1", "2")]
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content.encode())))
     lines = relcode("predict", family_run, "--queries", "-", "--json").out.splitlines()

@@ -120,8 +120,8 @@ def test_answers_become_tables_and_json() -> None:
     best = {"rank": 1, "entity": "b", "label": "b", "score": 11.0, "known": True, "probability": None}
     assert json.loads(json.dumps(answers.to_json()))["answers"][0] == best
     empty = small_model().predict_tails("d", "r")
-    assert empty.table().num_rows == 0 and empty.table().column_names == ["rank", "entity", "label", "score", "known"]
-    assert small_model().predict_relations("d", "a").table().column_names == ["rank", "relation", "score", "known"]
+    assert empty.table().num_rows == 0 and empty.table().column_names == ["rank", "entity", "label", "score", "known", "probability"]
+    assert small_model().predict_relations("d", "a").table().column_names == ["rank", "relation", "score", "known", "probability"]
     assert answers[0].entity == "b" and len(answers) == 2
 
 

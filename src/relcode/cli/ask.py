@@ -13,6 +13,8 @@ from relcode.errors import SettingError
 if TYPE_CHECKING:
     from relcode.evaluation.metrics import Metrics
     from relcode.evaluation.report import Report
+    from relcode.explore.model import Model
+    from relcode.explore.path_answers import PathAnswers
     from relcode.explore.records import Answers
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
@@ -101,11 +103,14 @@ def predict(
             _print_many(ask(model, question, top, new), json, first=number == 0)
         return
     question = Question(head=head, relation=relation, tail=tail, path=path)
-    answers = ask(Model.open(run, device), question, top, new)
+    model = Model.open(run, device)
+    answers = ask(model, question, top, new)
     if json:
         print_json(answers.to_json())
-    else:
-        print_answers(answers)
+        return
+    print_answers(answers)
+    if path is None and len(answers):
+        say_calibration(model)
 
 
 def _print_many(answers: Answers[Any], json: bool, first: bool) -> None:
@@ -116,13 +121,18 @@ def _print_many(answers: Answers[Any], json: bool, first: bool) -> None:
     if answers.note:
         notice(answers.note)
     if first:
-        print_tsv([("head", "path", "rank", "entity", "label", "score", "known")])
+        print_tsv([("head", "path", "rank", "entity", "label", "score", "known", "probability")])
     asked = (answers.question["head"], answers.question.get("relation") or answers.question["path"])
-    print_tsv((*asked, str(one.rank), one.entity, one.label, f"{one.score:.6g}", "known" if one.known else "") for one in answers)
+    print_tsv(
+        (*asked, str(one.rank), one.entity, one.label, f"{one.score:.6g}", "known" if one.known else "", probability_text(one.probability))
+        for one in answers
+    )
 
 
 def print_answers(answers: Answers[Any]) -> None:
     """Print answers as a table; known ones are marked."""
+    from relcode.explore.path_answers import PathAnswers
+
     if answers.note:
         notice(answers.note)
     question = answers.question
@@ -130,9 +140,50 @@ def print_answers(answers: Answers[Any]) -> None:
     if not len(answers):
         say("no answers")
         return
-    names = [name for name in answers.table().column_names if name != "label" or any(one.label != one.entity for one in answers)]
+    is_path = isinstance(answers, PathAnswers) and len(answers.beam) > 0
+    if is_path:
+        say("by composed matrices")
+    names = ["rank", "entity", "label", "relation", "score", "probability", "known"]
+    names = [name for name in names if name in answers.table().column_names and _tells(name, answers)]
     rows = [["known" if name == "known" and one.known else "" if name == "known" else getattr(one, name) for name in names] for one in answers]
-    print_table(names, rows, right=("rank", "score"), styles=["dim" if one.known else None for one in answers])
+    print_table(names, rows, right=("rank", "score", "probability"), styles=["dim" if one.known else None for one in answers])
+    if isinstance(answers, PathAnswers) and is_path:
+        print_beam(answers)
+
+
+def _tells(name: str, answers: Answers[Any]) -> bool:
+    """Say whether a column holds something: labels that are not the names, probabilities that there are."""
+    if name == "label":
+        return any(one.label != one.entity for one in answers)
+    return name != "probability" or any(one.probability is not None for one in answers)
+
+
+def print_beam(answers: PathAnswers) -> None:
+    """Print where the best entities on the way lead, with those on the likeliest walk; a step that no fact states is marked."""
+    heading("through the best entities on the way (chance of all walks that end there; ?: a step that no fact states)")
+    labelled = any(one.label != one.entity for one in answers.beam)
+    rows = []
+    for one in answers.beam:
+        stops = [*one.through, one.entity]
+        walk = " ".join(f"{'→' if stated else '→?'} {stop}" for stated, stop in zip(one.stated, stops, strict=True))
+        rows.append((one.rank, one.entity, *([one.label] if labelled else []), one.chance, walk, "known" if one.known else ""))
+    columns = ("rank", "entity", *(["label"] if labelled else []), "chance", "likeliest walk", "known")
+    print_table(columns, rows, right=("rank", "chance"), styles=["dim" if one.known else None for one in answers.beam])
+
+
+def say_calibration(model: Model) -> None:
+    """Say what probabilities are calibrated against, or how to get them."""
+    from relcode.explore.probability import how_to_calibrate
+
+    if model.calibration is None:
+        notice(how_to_calibrate(model.folder))
+    else:
+        say(f"({model.calibration.against})")
+
+
+def probability_text(probability: float | None) -> str:
+    """Write a probability for tab-separated text; nothing where there is none."""
+    return "" if probability is None else f"{probability:.6g}"
 
 
 def score(
@@ -157,7 +208,7 @@ def score(
         return
     for note in dict.fromkeys(one.note for one in scores if one.note):
         notice(note)
-    print_tsv([("head", "relation", "tail", "score", "rank", "head_score", "head_rank", "known")])
+    print_tsv([("head", "relation", "tail", "score", "rank", "head_score", "head_rank", "known", "probability")])
     print_tsv(
         (
             one.head,
@@ -168,6 +219,7 @@ def score(
             f"{one.head_score:.6g}",
             f"{one.head_rank:g}",
             "known" if one.known else "",
+            probability_text(one.probability),
         )
         for one in scores
     )

@@ -42,6 +42,10 @@ class BeamAnswer:
     stated: tuple[bool, ...]
     best_chance: float
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self) | {"through": list(self.through), "stated": list(self.stated)}
+
 
 @dataclass(frozen=True)
 class PathAnswers(Answers[Answer]):
@@ -58,7 +62,7 @@ class PathAnswers(Answers[Answer]):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values: the question, ``answers`` by composed matrices, and ``beam``."""
-        return {**super().to_json(), "beam": [asdict(one) for one in self.beam]}
+        return {**super().to_json(), "beam": [one.to_json() for one in self.beam]}
 
 
 def with_beam(model: Model, composed: Answers[Answer], head: int, path: Sequence[int], top: int, new: bool, width: int = WIDTH) -> PathAnswers:

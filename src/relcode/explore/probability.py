@@ -20,7 +20,7 @@ from torch import Tensor
 from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.calibration import PER_FACT, Bin, Calibrator, Calibrators, Reliability, fact_inputs, fit_split, population, reliability
 from relcode.analysis.evidence import BLOCK_NUMBERS
-from relcode.errors import DataError, RunError, SettingError
+from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError
 from relcode.explore.memory import parse_memory
 from relcode.graph.known import KnownAnswers
 from relcode.runs.files import read_json, write_text
@@ -93,9 +93,14 @@ def calibrate(model: Model, memory: int | str | None = None, store: bool = True)
     measured = _measure(model, calibrators, memory) if len(data.test) else None
     found = Calibration(calibrators, PER_FACT, fitted.facts, fitted.others, fitted.missed, measured, weights_of(model.run))
     if store:
-        write_text(model.folder / FILE, json.dumps(found.to_json(data.relations.names), indent=2, ensure_ascii=False) + "\n")
+        store_calibration(model, found)
         model.__dict__["calibration"] = found  # what the model had looked up before is out of date
     return found
+
+
+def store_calibration(model: Model, found: Calibration) -> None:
+    """Keep a calibration with the run."""
+    write_text(model.folder / FILE, json.dumps(found.to_json(model.dataset.relations.names), indent=2, ensure_ascii=False) + "\n")
 
 
 def _measure(model: Model, calibrators: Calibrators, memory: int | str | None) -> Measured:
@@ -182,6 +187,25 @@ def probabilities(model: Model, facts_N3: Tensor) -> list[float | None]:
     probability_N = calibration.calibrators.probabilities(stored_N3[:, 1], input_N3, other_N)
     known_N = model.dataset.seen_E[stored_N3[:, 0]] & model.dataset.seen_E[stored_N3[:, 2]] & input_N3[:, 0].isfinite()
     return [one if sure else None for one, sure in zip(probability_N.tolist(), known_N.tolist(), strict=True)]
+
+
+def ensure_calibration(model: Model, memory: int | str | None = None) -> str:
+    """Calibrate a run that is not, if that can be done; return a line that says what was done or why not, nothing where it was calibrated before.
+
+    Where the run's folder cannot be written, the calibration lasts as long as the model is open.
+    """
+    if model.calibration is not None:
+        return ""
+    try:
+        found = calibrate(model, memory, store=False)
+    except (MissingExtra, DataError) as error:
+        return f"no probabilities, only scores: {error}"
+    model.__dict__["calibration"] = found
+    try:
+        store_calibration(model, found)
+    except OutputError as error:
+        return f"calibrated for now only ({error})"
+    return f"calibrated on the valid split, once; kept in {model.folder / FILE} (relcode calibrate shows how well it fits)"
 
 
 def how_to_calibrate(folder: Path) -> str:

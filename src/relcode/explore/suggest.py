@@ -6,9 +6,9 @@ for one in suggest(relcode.load("runs/world"), relations=["country_neighbour"], 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,10 +16,13 @@ from torch import Tensor
 
 from relcode.analysis.best_pairs import PairFinder, Pairs, Search
 from relcode.analysis.calibration import inputs_of
+from relcode.analysis.explain import supports
 from relcode.errors import SettingError
 from relcode.explore.asking import check_top
 from relcode.explore.model import Model
 from relcode.explore.probability import block_numbers
+from relcode.graph.adjacency import Adjacency
+from relcode.model.score import Scorer
 
 MOST_OF_RELATION = 10_000  # suggestions of one relation that can be asked for
 
@@ -85,7 +88,22 @@ class Suggester:
         self.finder = PairFinder(model.scorer, model.candidates, model.known, block_numbers(memory))
         entities = [model.names.entity(name) for name in wanted.heads]
         asked = [model.names.relation(name) for name in wanted.relations] or model.dataset.train[:, 1].unique().tolist()
-        self.searches = [self._search(relation, torch.tensor(sorted(set(entities))) if entities else None) for relation in dict.fromkeys(asked)]
+        if not entities:  # without heads, a relation and its inverse ask for the same facts
+            asked = [relation % model.dataset.num_relations for relation in asked]
+        entity_X = torch.tensor(sorted(set(entities))) if entities else None
+        self.searches = [self._search(relation, entity_X) for relation in dict.fromkeys(asked)]
+        self.notes = tuple(self._notes(entities))
+
+    def _notes(self, entities: Sequence[int]) -> Iterator[str]:
+        """Say which parts of the wish training never saw, and what is less sure than it looks."""
+        data = self.model.dataset
+        for entity in (one for one in entities if not bool(data.seen_E[one])):
+            yield f"{data.entities[entity]!r} never occurred in training, so nothing can be suggested about it"
+        for search in self.searches:
+            if not len(self.model.candidates.heads(search.relation)):
+                yield f"no training fact has the relation {data.relations[search.relation]}, so nothing can be suggested of it"
+        if self.wanted.any_type and self.model.calibration is not None:
+            yield "entities unlike a relation's heads and tails had no part in the calibration: how rare such facts are lowers their probabilities"
 
     def _search(self, relation: int, entity_X: Tensor | None) -> Search:
         """Say what to look for; an inverse relation is looked for as named, with heads and tails exchanged."""
@@ -105,7 +123,11 @@ class Suggester:
     def found(self, search: Search) -> list[Suggestion]:
         """Return the suggestions of one relation, most probable first."""
         suggestions = sorted(self._named(search.relation, self.finder.best(search)), key=lambda one: one.order)
-        return [replace(one, reason=self.reason(one)) for one in suggestions] if self.wanted.reasons else suggestions
+        return self.with_reasons(suggestions) if self.wanted.reasons else suggestions
+
+    def with_reasons(self, found: Sequence[Suggestion]) -> list[Suggestion]:
+        """Return suggestions with the best path that supports each."""
+        return [replace(one, reason=self.reason(one)) for one in found]
 
     def _named(self, relation: int, pairs: Pairs) -> Iterator[Suggestion]:
         """Put names and probabilities to pairs."""
@@ -121,11 +143,36 @@ class Suggester:
 
     def reason(self, one: Suggestion) -> str:
         """Return the best path of training facts that supports a suggestion, with its facts; empty where there is none."""
-        from relcode.explore.reasons import explain
+        entities, relations = self.model.dataset.entities, self.model.dataset.relations
+        head, relation, tail = entities.index(one.head), relations.index(one.relation), entities.index(one.tail)
+        found = supports(self._scorer, self._adjacency, head, relation, tail)
+        if not found:
+            return ""
+        stops, facts = (head, *found[0].between[0], tail), []
+        for start, step, end in zip(stops, found[0].path, stops[1:], strict=False):
+            facts.append((start, step, end) if step < len(relations) else (end, step - len(relations), start))
+        told = ", ".join(f"{entities[start]} {relations[step]} {entities[end]}" for start, step, end in facts)
+        return f"{self.model.names.path_text(found[0].path)}: {told}"
 
-        relation = self.model.names.path_text((self.model.dataset.relations.index(one.relation),))
-        paths = explain(self.model, one.head, relation, one.tail, top=1).paths
-        return f"{paths[0].path}: {', '.join(' '.join(fact) for fact in paths[0].facts[0])}" if paths else ""
+    @cached_property
+    def _adjacency(self) -> Adjacency:
+        """The training facts, to look for paths in."""
+        return Adjacency.build(self.model.dataset.train, self.model.dataset.num_entities, self.model.dataset.num_relations)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        """The model where paths are looked for."""
+        return self.model.scorer.to("cpu")
+
+    def all(self, progress: Callable[[int, int], None] | None = None) -> list[Suggestion]:
+        """Return everything wanted, most probable first; ``progress`` is told how many pairs have been looked at, of how many."""
+        costs = [self.finder.pairs_in(search) for search in self.searches]
+        found: list[Suggestion] = []
+        for number, search in enumerate(self.searches):
+            if progress is not None:
+                progress(sum(costs[:number]), sum(costs))
+            found += self.found(search)
+        return list(dict.fromkeys(sorted(found, key=lambda one: one.order)))
 
 
 def suggest(
@@ -144,8 +191,7 @@ def suggest(
     Without a calibration (``model.calibration`` is None) they come by falling evidence. ``memory`` bounds the scores held at a time.
     """
     wanted = Wanted(relations=tuple(relations), heads=tuple(heads), top=top, min_probability=min_probability, any_type=any_type, reasons=reasons)
-    work = Suggester(model, wanted, memory)
-    return sorted((one for search in work.searches for one in work.found(search)), key=lambda one: one.order)
+    return Suggester(model, wanted, memory).all()
 
 
 def suggest_about(model: Model, entity: str, top: int = 20, *, any_type: bool = False, reasons: bool = False) -> list[Suggestion]:
@@ -154,5 +200,5 @@ def suggest_about(model: Model, entity: str, top: int = 20, *, any_type: bool = 
     names = [model.names.path_text((relation,)) for relation in model.dataset.train[:, 1].unique().tolist()]
     both = [*names, *(f"^{name}" for name in names)]
     work = Suggester(model, Wanted(relations=tuple(both), heads=(entity,), top=top, any_type=any_type))
-    found = heapq.nsmallest(top, dict.fromkeys(one for search in work.searches for one in work.found(search)), key=lambda one: one.order)
-    return [replace(one, reason=work.reason(one)) for one in found] if reasons else found
+    found = work.all()[:top]
+    return work.with_reasons(found) if reasons else found

@@ -20,18 +20,37 @@ if TYPE_CHECKING:
     from relcode.errors import RelcodeError
     from relcode.explore.model import Model
     from relcode.explore.training import train
+    from relcode.formats.importing import import_facts
+    from relcode.formats.pykeen import to_pykeen
+    from relcode.formats.splitting import split_sources
     from relcode.graph.dataset import Dataset, dataset_from_facts, load_dataset
     from relcode.graph.download import download
 
     load = Model.open
 
-__all__ = ["Dataset", "Model", "RelcodeError", "__version__", "dataset_from_facts", "download", "load", "load_dataset", "train"]
+__all__ = [
+    "Dataset",
+    "Model",
+    "RelcodeError",
+    "__version__",
+    "dataset_from_facts",
+    "download",
+    "import_facts",
+    "load",
+    "load_dataset",
+    "split_sources",
+    "to_pykeen",
+    "train",
+]
 
 _HOMES = {
     "Dataset": "relcode.graph.dataset",
     "dataset_from_facts": "relcode.graph.dataset",
     "download": "relcode.graph.download",
+    "import_facts": "relcode.formats.importing",
     "load_dataset": "relcode.graph.dataset",
+    "split_sources": "relcode.formats.splitting",
+    "to_pykeen": "relcode.formats.pykeen",
     "Model": "relcode.explore.model",
     "train": "relcode.explore.training",
     "RelcodeError": "relcode.errors",

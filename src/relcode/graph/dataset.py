@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from relcode.errors import DataError, SettingError
 from relcode.graph.catalogue import ENDINGS, SPLITS, CatalogueEntry, resolve, split_files
 from relcode.graph.facts import COLUMNS, read_facts, table_of, unique_facts
 from relcode.graph.lines import read_blocks
-from relcode.graph.split import split_facts
+from relcode.graph.split import HELD_OUT_SHARE, SPLIT_SEED, split_facts
+from relcode.graph.store import is_store, read_store, write_store
 from relcode.graph.vocab import Vocab
 
 NO_DUPLICATES: Mapping[str, int] = {split: 0 for split in SPLITS}
@@ -42,6 +44,7 @@ class Dataset:
     source: str = "memory"
     notes: tuple[str, ...] = ()
     duplicates: Mapping[str, int] = field(default_factory=lambda: dict(NO_DUPLICATES))
+    prefixes: Mapping[str, str] = field(default_factory=dict)  # of names that stand for IRIs: what to put for the part before the colon
 
     @property
     def num_entities(self) -> int:
@@ -78,10 +81,15 @@ class Dataset:
         """The SHA-256 of names and facts in hex: equal for equal knowledge, wherever and in whatever order it was stored."""
         digest = hashlib.sha256()
         for vocab in (self.entities, self.relations):
-            digest.update(f"{len(vocab)}\n".encode() + "\n".join(vocab.names).encode() + b"\n")
+            digest.update(f"{len(vocab)}\n".encode())
+            rest = iter(vocab)
+            while names := list(islice(rest, 1 << 16)):
+                digest.update(("\n".join(names) + "\n").encode())
+            digest.update(b"\n" * (len(vocab) == 0))
         for name in SPLITS:
             facts = self.split(name)
-            digest.update(f"{name} {len(facts)}\n".encode() + facts.numpy().astype("<i8").tobytes())
+            digest.update(f"{name} {len(facts)}\n".encode())
+            digest.update(np.ascontiguousarray(facts.numpy(), dtype="<i8").data)
         return digest.hexdigest()
 
     def label(self, entity: int) -> str:
@@ -97,7 +105,20 @@ def load_dataset(where: str | Path) -> Dataset:
     file: the facts are split 90/5/5 with every entity and relation kept in train. ``notes`` says what was decided.
     """
     entry = resolve(where)
+    if entry.path.is_dir() and is_store(entry.path):
+        return open_dataset(entry.path)
     return _load_folder(entry) if entry.path.is_dir() else _load_file(entry)
+
+
+def open_dataset(folder: Path) -> Dataset:
+    """Open a folder made by ``relcode import`` or ``relcode split``: facts and names stay in the files, which are mapped into memory."""
+    return Dataset(**read_store(folder))
+
+
+def save_dataset(dataset: Dataset, folder: Path) -> Dataset:
+    """Write a dataset into a new folder and return it as it is opened from there."""
+    write_store(folder, dataset)
+    return open_dataset(folder)
 
 
 def dataset_from_facts(facts: Sequence[tuple[str, str, str]] | Mapping[str, Sequence[tuple[str, str, str]]], name: str = "facts") -> Dataset:
@@ -124,7 +145,10 @@ def dataset_from_tables(
         duplicates[split] = len(facts) - len(splits[split])
     kept_labels = {entity: label for entity, label in (labels or {}).items() if entity in entities}
     dropped = [f"{count} repeated fact{'s' * (count > 1)} in {split} counted once" for split, count in duplicates.items() if count]
-    dataset = Dataset(name, entities, relations, **splits, labels=kept_labels, source=source, notes=(*notes, *dropped), duplicates=duplicates)
+    train, valid, test = (splits[split] for split in SPLITS)
+    dataset = Dataset(
+        name, entities, relations, train, valid, test, labels=kept_labels, source=source, notes=(*notes, *dropped), duplicates=duplicates
+    )
     unseen = sorted(set(range(len(relations))) - set(dataset.train[:, 1].unique().tolist())) if len(dataset.train) else []
     if unseen:
         note = f"{len(unseen)} relation{'s' * (len(unseen) > 1)} only in valid or test, kept: {relations[unseen[0]]}{', …' * (len(unseen) > 1)}"
@@ -163,19 +187,19 @@ def _load_folder(entry: CatalogueEntry) -> Dataset:
     labels = read_labels(label_file) if label_file else {}
     notes = [f"{split} from {path.name}" for split, path in found.items()] + ([f"labels from {label_file.name}"] if label_file else [])
     dataset = dataset_from_tables({split: read_facts(path) for split, path in found.items()}, entry.name, labels, entry.source, notes)
-    return _split_lone_train(dataset) if missing else dataset
+    return split_lone_train(dataset) if missing else dataset
 
 
 def _load_file(entry: CatalogueEntry) -> Dataset:
     """Load one file of facts, which is split."""
     tables = {"train": read_facts(entry.path)}
-    return _split_lone_train(dataset_from_tables(tables, entry.name, source=entry.source, notes=[f"all facts from {entry.path.name}"]))
+    return split_lone_train(dataset_from_tables(tables, entry.name, source=entry.source, notes=[f"all facts from {entry.path.name}"]))
 
 
-def _split_lone_train(dataset: Dataset) -> Dataset:
-    """Set a tenth of train aside as valid and test, and say so."""
+def split_lone_train(dataset: Dataset, valid_share: float = HELD_OUT_SHARE, test_share: float = HELD_OUT_SHARE, seed: int = SPLIT_SEED) -> Dataset:
+    """Set some of train aside as valid and test (a twentieth each), and say so."""
     try:
-        splits = split_facts(dataset.train, dataset.num_entities, dataset.num_relations)
+        splits = split_facts(dataset.train, dataset.num_entities, dataset.num_relations, seed, valid_share, test_share)
     except DataError as error:
         raise DataError(f"{dataset.source}: {error}") from None
     counts = "/".join(str(len(splits[split])) for split in SPLITS)

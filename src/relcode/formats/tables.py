@@ -1,0 +1,254 @@
+"""Tables of facts: TSV and CSV text, Parquet, Arrow files, and tables in memory (Arrow, pandas, polars)."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from relcode.errors import DataError, SettingError
+from relcode.formats.columns import Columns, choose_columns
+from relcode.formats.reading import Batch, ReadOptions, Tally, clean_batch, shown
+from relcode.graph.lines import BYTE_ORDER_MARK
+from relcode.graph.unpack import refuse_wrapped
+
+BLOCK_BYTES = 8 << 20
+LOOKED_AT = 1 << 18  # bytes of a text table from which its delimiter and header are guessed
+BATCH_ROWS = 1 << 16
+DELIMITERS = (",", ";", "\t", "|")
+TEXT = pa.large_utf8()
+
+
+class _CheckedText:
+    """A stream of text for Arrow's reader: the beginning can be looked at, a byte order mark is dropped, NUL bytes are refused."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        self._stream, self._source = stream, source
+        self.beginning = b""
+        while len(self.beginning) < LOOKED_AT and (data := stream.read(LOOKED_AT)):
+            self.beginning += data
+        refuse_wrapped(self.beginning, source)
+        self.beginning = self.beginning.removeprefix(BYTE_ORDER_MARK)
+        self._rest = self.beginning
+        self._lines = 1
+        self._check(self.beginning)
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = BLOCK_BYTES if size < 0 else size
+        if self._rest:
+            data, self._rest = self._rest[:wanted], self._rest[wanted:]
+            return data
+        data = self._stream.read(wanted)
+        self._check(data)
+        return data
+
+    def _check(self, data: bytes) -> None:
+        nul = data.find(b"\0")
+        if nul >= 0:
+            raise DataError(f"{self._source}, line {self._lines + data.count(10, 0, nul):,}: a NUL byte; this is not a text file")
+        self._lines += data.count(10)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Leave the stream to whoever opened it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """How a table of text is laid out."""
+
+    delimiter: str
+    quoted: bool
+    columns: Columns
+    width: int
+
+
+def read_text_table(stream: BinaryIO, form: str, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
+    """Read TSV (fields as they are) or CSV (fields perhaps in quotes); what was guessed is noted."""
+    text = _CheckedText(stream, tally.source)
+    if not text.beginning.strip():
+        raise DataError(f"{tally.source}: empty; expected rows of head, relation and tail")
+    layout = _layout(text.beginning, form, tally, options)
+    wanted = [f"f{number}" for number in layout.columns.numbers if number is not None]
+    handler, bad = _row_handler(tally, options, layout)
+    try:
+        reader = pacsv.open_csv(
+            pa.PythonFile(text, mode="r"),
+            read_options=pacsv.ReadOptions(
+                column_names=[f"f{number}" for number in range(layout.width)],
+                skip_rows=int(layout.columns.header),
+                block_size=BLOCK_BYTES,
+                use_threads=False,
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=layout.delimiter,
+                quote_char='"' if layout.quoted else False,
+                double_quote=layout.quoted,
+                newlines_in_values=layout.quoted,
+                invalid_row_handler=handler,
+            ),
+            convert_options=pacsv.ConvertOptions(include_columns=wanted, column_types={name: TEXT for name in wanted}, strings_can_be_null=False),
+        )
+        yield from _batches(reader, layout.columns, tally, first_row=1 + int(layout.columns.header))
+    except pa.ArrowException as error:
+        raise DataError(bad[0] if bad else f"{tally.source}: {_explained(error)}") from None
+
+
+def _row_handler(tally: Tally, options: ReadOptions, layout: _Text) -> tuple[Any, list[str]]:
+    """Return what Arrow calls for a row with too few or too many fields, and the list that the first such row's message is put into."""
+    bad: list[str] = []
+
+    def handle(row: Any) -> str:
+        place = "" if row.number is None else f"row {row.number:,}: "
+        message = f"{place}{row.actual_columns} fields, expected {row.expected_columns}"
+        if options.skip_bad:
+            tally.skip("rows with another number of fields", f"{message}: {row.text}")
+            return "skip"
+        bad.append(f"{tally.source}, {message} ({shown(row.text)}); --skip-bad leaves such rows out")
+        return "error"
+
+    return handle, bad
+
+
+def _explained(error: Exception) -> str:
+    """Say in our words what Arrow's reader of text disliked."""
+    message = " ".join(str(error).split())
+    if "UTF8" in message:
+        return f"not UTF-8 ({shown(message)}); save it as UTF-8"
+    if "straddling" in message:
+        return f"a row longer than {BLOCK_BYTES:,} bytes, or a quotation mark without its partner"
+    return shown(message)
+
+
+def _layout(beginning: bytes, form: str, tally: Tally, options: ReadOptions) -> _Text:
+    """Find delimiter, header and columns, from the first line and the options."""
+    line = beginning.replace(b"\r\n", b"\n").replace(b"\r", b"\n").lstrip(b"\n").split(b"\n")[0]
+    try:
+        first = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{tally.source}, line 1: not UTF-8; save the file as UTF-8") from None
+    delimiter = options.delimiter or ("\t" if form == "tsv" else _guess_delimiter(first))
+    if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+        raise SettingError(f"the delimiter {delimiter!r} cannot be one: a single ASCII character such as , ; | or a tab")
+    quoted = form == "csv"
+    fields = _fields(first, delimiter, quoted, tally.source)
+    if form == "csv" and not options.delimiter and delimiter != ",":
+        tally.notes.append(f"fields are separated by {delimiter!r} (guessed)")
+    columns = choose_columns(fields, options, tally, is_header=None)
+    return _Text(delimiter, quoted, columns, len(fields))
+
+
+def _fields(line: str, delimiter: str, quoted: bool, source: str) -> list[str]:
+    """Take one line apart, by the standard library's reader."""
+    if not quoted:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter))
+    except (csv.Error, StopIteration) as error:
+        raise DataError(f"{source}, line 1: {error}") from None
+
+
+def _guess_delimiter(line: str) -> str:
+    """Return the delimiter that makes most fields of a line, a comma where none does."""
+    return max(DELIMITERS, key=lambda mark: (len(_fields(line, mark, True, "")), mark == ","))
+
+
+def read_parquet(path: Path, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
+    """Read a Parquet file, some rows at a time."""
+    try:
+        file = pq.ParquetFile(os.fspath(path), memory_map=True)
+        _refuse_many(file.metadata.num_rows, tally, options)
+        columns = choose_columns(list(file.schema_arrow.names), options, tally, is_header=True)
+        names = [file.schema_arrow.names[number] for number in columns.numbers if number is not None]
+        batches = file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False)
+        yield from _batches((batch.select(names) for batch in batches), columns, tally, 1)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise _unreadable(tally, "Parquet", error) from None
+
+
+def read_arrow(path: Path, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
+    """Read an Arrow file (Feather, version 2) or Arrow stream, some rows at a time."""
+    try:
+        source = pa.memory_map(os.fspath(path))
+        magic = source.read(6)
+        source.seek(0)
+        opened: Any = pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)
+        columns = choose_columns(list(opened.schema.names), options, tally, is_header=True)
+        count = getattr(opened, "num_record_batches", None)
+        batches = opened if count is None else (opened.get_batch(number) for number in range(count))
+        yield from _batches(_picked(batches, columns, tally, options), columns, tally, 1)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise _unreadable(tally, "Arrow", error) from None
+
+
+def read_table(table: Any, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
+    """Read a table in memory: of Arrow, pandas, polars, or anything else that hands its columns over as Arrow does."""
+    try:
+        arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False) if _is_pandas(table) else pa.table(table)
+        columns = choose_columns(list(arrow.schema.names), options, tally, is_header=True)
+        yield from _batches(_picked(arrow.to_batches(max_chunksize=BATCH_ROWS), columns, tally, options), columns, tally, 1)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise _unreadable(tally, "table", error) from None
+
+
+def _is_pandas(table: Any) -> bool:
+    return type(table).__module__.partition(".")[0] == "pandas"
+
+
+def _picked(batches: Iterable[pa.RecordBatch], columns: Columns, tally: Tally, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Take the wanted columns of batches, once their bounds are checked: in a file they are numbers that could point anywhere."""
+    rows = 0
+    for batch in batches:
+        picked = [batch.column(number) for number in columns.numbers if number is not None]
+        for column in picked:
+            column.validate(full=True)
+        rows += len(batch)
+        _refuse_many(rows, tally, options)
+        for start in range(0, len(batch), BATCH_ROWS):
+            yield pa.RecordBatch.from_arrays([column[start : start + BATCH_ROWS] for column in picked], [f"f{n}" for n in range(len(picked))])
+
+
+def _refuse_many(rows: int, tally: Tally, options: ReadOptions) -> None:
+    """Refuse tables of more rows than could be meant: a few bytes of Parquet can stand for billions of equal rows."""
+    most = options.most_bytes // 16
+    if rows > most:
+        raise DataError(f"{tally.source}: {rows:,} rows; no more than {most:,} are read")
+
+
+def _batches(batches: Iterable[pa.RecordBatch], columns: Columns, tally: Tally, first_row: int) -> Iterator[Batch]:
+    """Turn record batches, whose columns are head, relation, tail and perhaps time, into batches of facts."""
+    row = first_row
+    for batch in batches:
+        texts = [_as_text(batch.column(number)) for number in range(3)]
+        time = batch.column(3) if columns.numbers[3] is not None else None
+        facts = clean_batch(texts, tally, row, time)
+        row += len(batch)
+        tally.facts += len(facts)
+        yield facts
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Return a column as text: numbers are written out, bytes must be UTF-8."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(TEXT)
+
+
+def _unreadable(tally: Tally, kind: str, error: Exception) -> DataError:
+    """Say that a file is not what it seems to be."""
+    message = cast("str", getattr(error, "strerror", None)) or " ".join(str(error).split())
+    return DataError(f"{tally.source}: cannot be read as {kind} ({shown(message)})")

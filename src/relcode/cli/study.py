@@ -55,7 +55,7 @@ def necessity(
     if json:
         print_json(record)
         return
-    say(f"{len(report.rows)} facts of {model.dataset.name} {split}, each without {top} facts that carry it and {draws} times without as many random ones")
+    say(f"{len(report.rows)} facts of {model.dataset.name} {split}, each without {top} facts that carry it, and without as many random ones")
     print_necessity(report)
 
 

@@ -2,8 +2,8 @@
 
 For each of N facts that training never saw, asked in a direction drawn at random: the facts of its two entities that carry the belief are named
 (``relcode.analysis.influence``), removed, and both entities fitted again on what is left, everything else frozen; and likewise without as many
-random facts of the same entities. Measured are ln rank, the log-odds of the answer and its likelihood. The difference between both removals is averaged
-over the facts, with the 95 % interval of the bootstrap over facts (Efron 1979).
+random facts of the same entities. Measured are ln rank, the log-odds of the answer and its likelihood. The difference between both removals is
+averaged over the facts, with the 95 % interval of the bootstrap over facts (Efron 1979).
 """
 
 from __future__ import annotations

@@ -81,4 +81,7 @@ def checked_about(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         count = about["data"].get(name)
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_ROWS:
             raise ValueError(f"data.{name} must be a count, not {str(count)[:40]!r}")
+    prefixes = about["data"].get("prefixes", {})
+    if not isinstance(prefixes, dict) or not all(isinstance(text, str) for text in prefixes.values()):
+        raise ValueError("data.prefixes must be texts by name")
     return about

@@ -120,12 +120,13 @@ def test_an_unknown_format_tells_the_known_ones(model: Model, tmp_path: Path) ->
         export(model, "safetensor", tmp_path / "x")
 
 
-def test_a_run_without_an_autoencoder_is_exported_too(family: Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("normalise", [True, False])
+def test_a_run_without_an_autoencoder_is_exported_too(family: Dataset, tmp_path: Path, normalise: bool) -> None:
     from runs.short import ended, short
 
     from relcode.experiment import train
 
-    run = ended(train(family, short("base"), tmp_path / "run"))
+    run = ended(train(family, short("base", model__normalise=normalise), tmp_path / "run"))
     base = Model.open(run.folder, "cpu")
     for form in ("safetensors", "npz", "parquet", "projector", "glimvec"):
         export(base, form, tmp_path / form)

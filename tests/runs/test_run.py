@@ -348,7 +348,7 @@ def test_nonsense_in_run_json_is_refused(folder: Path, keys: tuple[str, ...], va
     [
         ("model", "dimm", 3, "unknown setting 'model.dimm': did you mean 'model.dim'"),
         ("model", "dim", "large", "model.dim cannot be 'large': it must be a whole number"),
-        ("model", "dim", 0, "dim cannot be 0"),
+        ("model", "dim", -1, "dim cannot be -1"),
         ("model", "dim", True, "dim cannot be True"),
         ("model", "normalise", 1.5, "normalise cannot be 1.5"),
         ("updates", "vector_rate", None, "vector_rate cannot be None"),

@@ -114,6 +114,7 @@ def authors_model(model: Model) -> AuthorsModel:
         vector_decay_rate=vector_el,
         matrix_decay_rate=options.updates.matrix_rate * options.updates.matrix_decay,
         coder_decay_rate=coder_el,
+        normalise=options.model.normalise,
         entity_facts_E=entity_facts.numpy().astype(np.uint64),
         relation_facts_R=relation_facts.numpy().astype(np.uint64),
         **coder,
@@ -136,7 +137,7 @@ def import_authors(folder: Path, dataset: Dataset, out: Path, vocabulary: Path |
     values |= {"updates.vector_rate": model.vector_rate, "updates.vector_decay": model.vector_decay_rate / model.vector_rate}
     values |= {"updates.matrix_rate": model.matrix_rate, "updates.matrix_decay": model.matrix_decay_rate / model.matrix_rate}
     base = recipe("base" if model.encoder_CQ is None else "joint")
-    values |= {"coder.decay": model.coder_decay_rate / base.coder.rate, "model.normalise": True, "training.validations": 0}
+    values |= {"coder.decay": model.coder_decay_rate / base.coder.rate, "model.normalise": model.normalise, "training.validations": 0}
     settings = fit_to_data(base.with_values(values), len(dataset.train))
     state = TrainState(_parameters(model, dataset), 0, torch.Generator())
     run = create_run(out, dataset, settings, torch.device("cpu"), state)

@@ -4,7 +4,7 @@
     vsteps.npy               uint64 [2E]        their counters τ: first those of the tails, then those of the heads
     mats.npy, msteps.npy     float32 [2R, D, D] and uint64 [2R]: raw matrices, each transposed; all relations, then all inverses
     encoder.npy, decoder.npy float32 [C, D, D]  rows of A and of Bᵀ, each as a transposed matrix (dstep.npy: their counter, a single uint64)
-    params.json              dim, codeLen, and vEL = rate·decay of vectors (mEL: of matrices, autoEL: of the autoencoder)
+    params.json              dim, codeLen, and vEL = rate·decay of vectors (mEL: of matrices, autoEL: of the autoencoder); "normalise" is ours
     vocab_entity.txt, vocab_relation.txt        name, tab, how often it occurs in train; these lie with the data, and their order is the vectors'
 
 What is in force is raw/(1 + vEL·τ) for vectors and raw/(1 + autoEL·τ) for A and B; matrices are used at norm √d and not decayed. The program
@@ -53,6 +53,7 @@ class AuthorsModel:
     vector_decay_rate: float = RATES["vEL"]  # rate · decay
     matrix_decay_rate: float = RATES["mEL"]
     coder_decay_rate: float = RATES["autoEL"]
+    normalise: bool = True  # matrices are used at norm √d, as the program always does; a run of ours may differ
     entity_facts_E: Counts | None = None  # how often each occurs in train
     relation_facts_R: Counts | None = None
 
@@ -96,6 +97,7 @@ def read(folder: Path, vocabulary: Path | None = None) -> AuthorsModel:
         vector_decay_rate=parameters["vEL"],
         matrix_decay_rate=parameters["mEL"],
         coder_decay_rate=parameters["autoEL"],
+        normalise=parameters["normalise"] != 0,
         entity_facts_E=entity_facts_E,
         relation_facts_R=relation_facts_R,
     )
@@ -120,7 +122,7 @@ def write(model: AuthorsModel, out: Path) -> None:
             np.save(draft / "dstep.npy", np.array(model.coder_count, dtype="<u8"), allow_pickle=False)
         parameters = {"trainer": "TrainerKB", "dim": model.dim, "codeLen": C, "vEta": model.vector_rate, "mEta": model.matrix_rate}
         parameters |= {"vEL": model.vector_decay_rate, "mEL": model.matrix_decay_rate, "autoEL": model.coder_decay_rate}
-        parameters |= {"disableAutoencoder": int(C == 0)}
+        parameters |= {"disableAutoencoder": int(C == 0), "normalise": int(model.normalise)}
         (draft / "params.json").write_text(json.dumps(parameters, indent=2) + "\n", encoding="utf-8")
 
 
@@ -154,7 +156,7 @@ def _read_parameters(path: Path, dim: int) -> dict[str, float]:
     """Read the rates of params.json; what is missing is the program's own."""
     try:
         tree = json.loads(_text(path)) if path.exists() else {}
-        found = {**RATES, **{name: float(tree[name]) for name in RATES if name in tree}}
+        found = {name: float(tree.get(name, usual)) for name, usual in {**RATES, "normalise": 1.0}.items()}
         if int(tree.get("dim", dim)) != dim or not all(math.isfinite(value) and value >= 0 for value in found.values()):
             raise ValueError(f"dim must be {dim} as in tvecs.npy, rates must be finite")
         if found["vEta"] <= 0 or found["mEta"] <= 0:

@@ -177,6 +177,7 @@ class Run:
             train=splits["train"],
             valid=splits["valid"],
             test=splits["test"],
+            prefixes=data.get("prefixes", {}),
         )
         if dataset.fingerprint != data.get("fingerprint"):
             raise RunError(f"{self.folder} is damaged: its names and facts are not those that run.json has the fingerprint of")
@@ -222,6 +223,7 @@ def _fill_run(folder: Path, dataset: Dataset, settings: Settings, device: torch.
         "entities": dataset.num_entities,
         "relations": dataset.num_relations,
         **{split: len(dataset.split(split)) for split in SPLITS},
+        **({"prefixes": dict(dataset.prefixes)} if dataset.prefixes else {}),
     }
     run = Run(folder, settings, RunStatus(state="running"), {"data": data, "environment": environment(device)})
     write_text(folder / "settings.json", settings.to_json())

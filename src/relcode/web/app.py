@@ -24,6 +24,9 @@ PREFIX = "/api/v1"
 DESCRIPTION = "Ask a relcode run: predictions, reasons, codes and compositions. Names are arguments, so that slashes and all letters work."
 
 
+TEXT: dict[int | str, dict[str, Any]] = {200: {"description": "The counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
 class UnknownArguments(Exception):
     """Arguments that a route does not have: most often misspelt ones, which would be passed over in silence."""
 
@@ -69,7 +72,7 @@ def _add_house_routes(app: FastAPI, service: Service) -> None:
 
     app.add_api_route(f"{PREFIX}/openapi.json", openapi, include_in_schema=False)
     app.add_api_route("/health", health, tags=["house"], summary="Whether the server answers")
-    app.add_api_route("/metrics", metrics, tags=["house"], summary="Counts, as Prometheus reads them", response_class=Response)
+    app.add_api_route("/metrics", metrics, tags=["house"], summary="Counts, as Prometheus reads them", response_class=Response, responses=TEXT)
 
 
 def _add_handlers(app: FastAPI, page: bool) -> None:

@@ -18,12 +18,15 @@ export function combobox({ name, title, value = "", placeholder = "", hint, find
   let active = -1;
   let timer = null;
   let request = null;
+  let stale = false; // the options are those of an earlier text
 
   function close() {
     clearTimeout(timer);
     request?.abort();
     listbox.hidden = true;
+    listbox.replaceChildren();
     active = -1;
+    stale = false;
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
   }
@@ -52,10 +55,13 @@ export function combobox({ name, title, value = "", placeholder = "", hint, find
       : el("li", { class: "none", role: "presentation" }, "nothing found"));
     listbox.hidden = false;
     active = -1;
+    stale = false;
+    input.removeAttribute("aria-activedescendant");
     input.setAttribute("aria-expanded", "true");
   }
 
   async function search() {
+    clearTimeout(timer);
     request?.abort();
     request = new AbortController();
     const { signal } = request;
@@ -70,6 +76,7 @@ export function combobox({ name, title, value = "", placeholder = "", hint, find
   }
 
   function soon() {
+    stale = true;
     clearTimeout(timer);
     timer = setTimeout(search, DELAY);
   }
@@ -80,7 +87,7 @@ export function combobox({ name, title, value = "", placeholder = "", hint, find
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (listbox.hidden) search();
+      if (listbox.hidden || stale) search().then(() => event.key === "ArrowDown" && !listbox.hidden && activate(0));
       else activate(active + (event.key === "ArrowDown" ? 1 : active < 0 ? 0 : -1));
     } else if (event.key === "Enter" && active >= 0 && !listbox.hidden) {
       event.preventDefault();

@@ -1,6 +1,6 @@
 // The page: which view is shown, and what is said while the server is away.
 
-import { isBack } from "./api.js";
+import { Away, isBack } from "./api.js";
 import { here, href, start } from "./address.js";
 import { count, el, replace } from "./dom.js";
 import { info, prepare } from "./names.js";
@@ -14,6 +14,13 @@ let shown = null;
 let current = null;
 
 replace(nav, Object.entries(VIEWS).map(([name, title]) => el("a", { href: href(name), "data-link": true, "data-view": name }, title)));
+
+// A module that could not be fetched is remembered as missing: the next try asks for it by another address.
+let tries = 0;
+const load = (name) => import(`./views/${name}.js${tries ? `?try=${tries}` : ""}`).catch(() => {
+  tries += 1;
+  throw new Away();
+});
 
 async function show() {
   const { view: name, parameters } = here();
@@ -33,7 +40,7 @@ async function show() {
   const focused = moved ? null : document.activeElement?.getAttribute("name");
   shown = name;
   const place = replace(view, el("div", { class: `view view-${name}` })).firstChild;
-  await into(place, Promise.all([import(`./views/${name}.js`), info() ?? prepare()]), ([module]) => {
+  await into(place, Promise.all([load(name), info() ?? prepare()]), ([module]) => {
     tell();
     return signal.aborted ? undefined : module.default(parameters, signal);
   }, { signal, text: "Opening…" });

@@ -52,6 +52,6 @@ def test_mistakes_are_one_line(relcode, family_run: Path, options: tuple[object,
 
 def test_an_entity_never_trained_has_nothing_to_verify(relcode, tmp_path: Path) -> None:
     facts = {"train": [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")], "valid": [("a", "r", "c")], "test": [("z", "r", "a")]}
-    package.train(package.dataset_from_facts(facts), "base", out=tmp_path / "run", dim=2, epochs=1, edges=4, tile=2, progress=False, device="cpu")
+    package.train(package.dataset_from_facts(facts), "base", out=tmp_path / "run", dim=2, epochs=1, edges=4, progress=False, device="cpu")
     result = relcode("explain", tmp_path / "run", "--head", "z", "--relation", "r", "--tail", "a", "--verify")
     assert result.code == 0 and "'z' never occurred in training" in result.err and "nothing to verify" in result.err

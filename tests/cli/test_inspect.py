@@ -37,7 +37,7 @@ def test_codes_against_another_run(relcode, family_run: Path) -> None:
 
 
 def test_a_run_without_codes_says_so(relcode, family, tmp_path: Path) -> None:
-    package.train(family, "base", out=tmp_path / "run", dim=4, epochs=1, edges=64, tile=8, progress=False, device="cpu")
+    package.train(family, "base", out=tmp_path / "run", dim=4, epochs=1, edges=64, progress=False, device="cpu", settings={"sampling.tile": 8})
     result = relcode("codes", tmp_path / "run")
     assert (result.code, result.out) == (2, "") and "no autoencoder" in result.err
 
@@ -53,9 +53,47 @@ def test_constraints_of_a_dataset_and_of_a_run(relcode, family_run: Path) -> Non
     assert "grandparent(X,Y) <= parent(X,A), parent(A,Y)" in rules
 
 
+def test_a_run_proposes_and_shows_pairs_for_and_against(relcode, family_run: Path) -> None:
+    result = relcode("constraints", family_run, "--min-pairs", 10, "--examples", 2, "--propose", 2)
+    assert result.code == 0 and "parent/parent = grandparent" in result.out and "  for      " in result.out and "  against  " in result.out
+    assert "Proposed by the model" in result.out and "looking for what the model proposes" in result.err
+    record = json.loads(relcode("constraints", family_run, "--min-pairs", 10, "--examples", 2, "--json").out)
+    one = next(one for one in record["compositions"] if (one["path"], one["relation"]) == ("parent/parent", "grandparent"))
+    assert len(one["examples"]) == len(one["counter_examples"]) == 2 and set(one["examples"][0]) == {"head", "middle", "tail"}
+    assert 0 < one["head_coverage"] <= 1 and isinstance(record["proposed"], list)
+
+
+def test_nearest_relations_of_every_pair(relcode, family_run: Path) -> None:
+    lines = relcode("constraints", family_run, "--nearest", 2, "--filter", "not-inverse").out.splitlines()
+    assert lines[0].split("\t") == ["r1", "r2", "nearest", "place", "cosine"] and len(lines) > 50
+    rows = [line.split("\t") for line in lines[1:]]
+    assert ["parent", "parent"] in [row[:2] for row in rows] and {row[3] for row in rows} == {"1", "2"}
+    assert all(row[2] not in row[:2] for row in rows)
+    assert "asked of a run" in relcode("constraints", "world", "--nearest", 2).err
+
+
+def test_the_papers_evaluation_of_several_runs(relcode, family_run: Path) -> None:
+    result = relcode("constraints", family_run, family_run, "--evaluate", "--list", "not-inverse", "--min-pairs", 10)
+    assert result.code == 0 and "mean of 2" in result.out and "± deviation" in result.out and "chance" in result.out
+    record = json.loads(relcode("constraints", family_run, family_run, "--evaluate", "--min-pairs", 10, "--json").out)
+    assert record["deviation"]["mrr"] == 0 and record["mean"]["mrr"] == record["runs"][0]["mrr"] > record["mean"]["random_mrr"]
+    alone = json.loads(relcode("constraints", family_run, "--evaluate", "--min-pairs", 10, "--json").out)
+    assert alone["deviation"]["mr"] is None and alone["runs"][0] == record["runs"][0]
+
+
+def test_runs_on_other_facts_are_not_compared(relcode, family_run: Path, tmp_path: Path) -> None:
+    facts = [("a", "r", "b"), ("b", "r", "c")]
+    package.train(facts, "base", out=tmp_path / "run", dim=2, epochs=1, edges=4, progress=False, device="cpu")
+    result = relcode("constraints", family_run, tmp_path / "run", "--evaluate")
+    assert result.code == 2 and "was trained on other facts" in result.err
+    assert "no composition with 50 shared pairs" in relcode("constraints", tmp_path / "run", "--evaluate").err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("world",), "takes one dataset or run, not 2"),
+        (("--nearest", 2, "--json"), "choose one"),
         (("--filter", "none"), "unknown filter 'none'"),
         (("--rules", "prolog"), "unknown form of rules 'prolog'"),
         (("--rules", "amie", "--json"), "choose one"),

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relcode.cli.ask import JsonOption, RunArgument
-from relcode.cli.show import console, heading, notice, print_json, print_table, say
+from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
+from relcode.cli.show import console, heading, notice, print_json, print_table, print_tsv, say
 from relcode.errors import SettingError
 
 if TYPE_CHECKING:
     from relcode.analysis.codes import RelationCodes
+    from relcode.analysis.discovery import GroundedPair
     from relcode.analysis.matching import CodeMatch
-    from relcode.explore.compositions import NamedComposition
+    from relcode.explore.compositions import Constraints, NamedComposition
     from relcode.explore.model import Model
 
 TERMINAL_ROWS = 60  # relations in a terminal's heatmap; pictures hold more
@@ -118,46 +119,109 @@ def _finite(values: dict[str, object]) -> dict[str, object]:
 
 
 def constraints(
-    where: Annotated[str, typer.Argument(metavar="DATASET_OR_RUN", help="A dataset (its name, folder or file), or a run's folder.")],
+    where: Annotated[list[str], typer.Argument(metavar="DATASET_OR_RUN...", help="A dataset, or a run's folder; with --evaluate one run or more.")],
     min_pairs: Annotated[int, typer.Option(help="Pairs that path and relation must share.")] = 50,
     min_jaccard: Annotated[float, typer.Option(help="Their Jaccard similarity at least.")] = 0.4,
-    filter_name: Annotated[str, typer.Option("--filter", help="all, not-same, not-inverse or paper.")] = "paper",
+    filter_name: Annotated[str, typer.Option("--filter", "--list", help="all, not-same, not-inverse or paper.")] = "paper",
+    examples: Annotated[int, typer.Option(help="Show so many pairs for and against each.")] = 0,
+    propose: Annotated[int, typer.Option(help="Of a run: show so many that it proposes and the facts do not support.")] = 5,
+    nearest: Annotated[int | None, typer.Option(help="Of a run: print for every r1/r2 so many nearest relations (tab-separated).")] = None,
+    evaluate: Annotated[bool, typer.Option("--evaluate", help="The paper's evaluation of one run or more: MR and MRR of r3.")] = False,
     rules: Annotated[str | None, typer.Option(help="Write rules in the form of amie or anyburl.")] = None,
+    device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """List compositions r1/r2 = r3 that the facts support.
 
-    For a run, each comes with the place that its matrices give r3: by cosine with M1·M2 among all directed relations.
+    For a run, each comes with the place that its matrices give r3 (by cosine with M1·M2 among all directed relations), and with what the model
+    proposes beyond the facts.
     """
     from relcode.explore.compositions import constraints as find
 
-    if rules is not None and json:
-        raise SettingError("--rules and --json are two forms of output: choose one")
-    found = find(where, min_pairs, min_jaccard, filter_name)
+    if sum((rules is not None, json, nearest is not None)) > 1:
+        raise SettingError("--rules, --json and --nearest are forms of output: choose one")
+    if evaluate:
+        evaluate_runs(where, filter_name, min_pairs, min_jaccard, device, json)
+        return
+    if len(where) > 1:
+        raise SettingError(f"constraints takes one dataset or run, not {len(where)}; several runs are compared with --evaluate")
+    found = find(where[0], min_pairs, min_jaccard, filter_name, device)
     if rules is not None:
         for line in found.rule_lines(rules):
             print(line)
-        return
-    named = found.named()
-    if json:
-        print_json(
-            {"dataset": found.dataset.name, "filter": filter_name, "min_pairs": min_pairs, "min_jaccard": min_jaccard}
-            | {"compositions": [one.to_json() for one in named]}
-        )
-        return
-    say(f"{len(named)} compositions in the training facts of {found.dataset.name} (filter {filter_name}, {min_pairs} pairs, Jaccard {min_jaccard:g})")
-    columns = ("shared", "jaccard", "confidence") + (("rank", "cosine") if found.model is not None else ())
+    elif nearest is not None:
+        print_tsv([("r1", "r2", "nearest", "place", "cosine")])
+        print_tsv((row["r1"], row["r2"], row["nearest"], row["place"], f"{row['cosine']:.4f}") for row in found.nearest(nearest).to_pylist())
+    elif json:
+        about = {"dataset": found.dataset.name, "filter": filter_name, "min_pairs": min_pairs, "min_jaccard": min_jaccard}
+        listed = {"compositions": [one.to_json() for one in found.named(examples)]}
+        print_json(about | listed | ({"proposed": [asdict(one) for one in found.proposed(propose)]} if found.model is not None else {}))
+    else:
+        print_constraints(found, examples, propose)
+
+
+def print_constraints(found: Constraints, examples: int, propose: int) -> None:
+    """Print the compositions that the facts support, and those that a run proposes."""
+    named, about = found.named(examples), f"filter {found.filter_name}, {found.min_pairs} pairs, Jaccard {found.min_jaccard:g}"
+    say(f"{len(named)} compositions in the training facts of {found.dataset.name} ({about})")
+    columns = ("shared", "jaccard", "confidence", "coverage") + (("rank", "cosine") if found.model is not None else ())
     rows = [[_cell(one, name) for name in ("path", "relation", *columns)] for one in named]
     print_table(("path", "relation", *columns), rows, right=columns)
     ranks = [one.rank for one in named if one.rank is not None]
     if ranks:
         mean, reciprocal = sum(ranks) / len(ranks), sum(1 / rank for rank in ranks) / len(ranks)
         say(f"mean rank of the relation {mean:.1f} among {found.dataset.num_directed}, mean of 1/rank {reciprocal:.3f}")
+    for one in named if examples else ():
+        heading(f"{one.path} = {one.relation}")
+        say(*(f"  for      {_pair(pair)}" for pair in one.examples), *(f"  against  {_pair(pair)}" for pair in one.counter_examples))
+    if found.model is None or not propose:
+        return
+    notice("looking for what the model proposes: all pairs of relations that some entity joins")
+    proposed = found.proposed(propose)
+    heading("Proposed by the model, not supported by the facts (yet): r3 is nearest to M1·M2 in both directions")
+    columns = ("cosine", "gain", "pairs", "known")
+    rows = [[new.path, new.target, new.cosine, new.gain, new.counts.path_pairs, new.counts.shared] for new in proposed]
+    print_table(("path", "relation", *columns), rows, right=columns)
+    looked = [(pair.head, new.target, pair.tail, pair.middle) for new in proposed for pair in new.new]
+    if looked:
+        heading("Facts that would follow, the likeliest of each")
+        print_table(("head", "relation", "tail", "by way of"), looked)
+
+
+def _pair(pair: GroundedPair) -> str:
+    """Write a pair with the entity between."""
+    return f"{pair.head} – {pair.middle} – {pair.tail}"
+
+
+def evaluate_runs(where: list[str], filter_name: str, min_pairs: int, min_jaccard: float, device: str, json: bool) -> None:
+    """Print the paper's evaluation of several runs."""
+    from relcode.explore.compositions import FIGURES, evaluate_constraints
+    from relcode.explore.model import Model
+
+    found = evaluate_constraints([Model.open(run, device) for run in where], filter_name, min_pairs, min_jaccard)
+    if json:
+        print_json(found.to_json())
+        return
+    about = f"list {filter_name}, {min_pairs} pairs, Jaccard {min_jaccard:g}"
+    say(f"{found.compositions} compositions of {found.dataset} ({about}): rank of M3 by cosine with M1·M2 among {found.relations} directed relations")
+    rows: list[tuple[object, ...]] = [(run.run, *_figures(run.mr, run.mrr, run.random_mr, run.random_mrr)) for run in found.runs]
+    if len(rows) > 1:
+        mean, off = found.mean, found.deviation
+        rows.append((f"mean of {len(rows)}", *_figures(*(mean[name] for name in FIGURES))))
+        rows.append(("± deviation", *_figures(*(off[name] or 0.0 for name in FIGURES))))
+    rows.append(("chance", *_figures(found.chance_mr, found.chance_mrr), "", ""))
+    columns = ("MR", "MRR", "MR random M2", "MRR random M2")
+    print_table(("run", *columns), rows, right=columns)
+
+
+def _figures(*values: float) -> tuple[str, ...]:
+    """Write mean ranks and means of 1/rank in turn, with digits enough for small ones."""
+    return tuple(f"{value:.1f}" if place % 2 == 0 else f"{value:.4f}" for place, value in enumerate(values))
 
 
 def _cell(one: NamedComposition, name: str) -> object:
     """Return what a column shows of a composition; a rank without needless digits."""
-    value: object = getattr(one, name)
+    value: object = getattr(one, "head_coverage" if name == "coverage" else name)
     return f"{value:g}" if name == "rank" else value
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
-from relcode.cli.show import notice, print_json, print_table, progress_line, say
+from relcode.cli.show import heading, notice, print_json, print_table, progress_line, say
+from relcode.errors import SettingError
 
 if TYPE_CHECKING:
+    from relcode.studies.discovery import DiscoveryReport, Plan
     from relcode.studies.necessity import NecessityReport
 
 study_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Ask whether what is claimed of explanations and compositions holds.")
@@ -19,6 +21,98 @@ study_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Ask w
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(study_app, name="study")
+
+
+@study_app.command()
+def discovery(
+    dataset: Annotated[str, typer.Argument(help="A dataset: its name (see relcode datasets), a folder, or one file of facts.")],
+    out: Annotated[Path, typer.Option(help="A folder for records and runs; a study that is there goes on.")],
+    parts: Annotated[str, typer.Option(help="Parts of the shared pairs to take out, a training each.")] = "0,0.3,0.6,1",
+    seeds: Annotated[int, typer.Option(help="Trainings of each part, with seeds 0, 1, …")] = 1,
+    most: Annotated[int, typer.Option(help="Compositions held out at once, at most.")] = 20,
+    min_pairs: Annotated[int, typer.Option(help="Pairs that path and relation must share.")] = 50,
+    min_jaccard: Annotated[float, typer.Option(help="Their Jaccard similarity at least.")] = 0.4,
+    recipe: Annotated[str, typer.Option(help="What to train; relcode settings lists the recipes.")] = "joint+comp",
+    dim: Annotated[int | None, typer.Option(help="Size of entity vectors (model.dim).")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the facts (training.epochs).")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda (training.device).")] = None,
+    assignments: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting; relcode settings lists them.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Test whether compositions are found without support to count.
+
+    Takes part of the pairs that r1/r2 and r3 share out of r3's training facts, trains again, and ranks r3 by nearness of its matrix to M1·M2.
+    """
+    from relcode.config import parse_assignments
+    from relcode.explore.training import dotted
+    from relcode.graph.dataset import load_dataset
+    from relcode.recipes import recipe as recipe_named
+    from relcode.studies.discovery import Plan
+
+    short = {word: value for word, value in (("dim", dim), ("epochs", epochs), ("device", device)) if value is not None}
+    settings = recipe_named(recipe).with_values({**parse_assignments(assignments or ()), **dotted(short)})
+    data = load_dataset(dataset)
+    plan = Plan.make(data, settings, _numbers(parts), range(seeds), most, min_pairs=min_pairs, min_jaccard=min_jaccard)
+    notice(f"{len(plan.chosen)} compositions of {data.name} held out together, {len(plan.parts) * len(plan.seeds)} trainings")
+    report = _carry_out(plan, out)
+    if json:
+        print_json(report.to_json())
+        return
+    print_discovery(report)
+
+
+def _carry_out(plan: Plan, out: Path) -> DiscoveryReport:
+    """Train what is not there yet, showing it on standard error."""
+    from relcode.cli.training import Interrupted
+    from relcode.experiment import Finished
+    from relcode.explore.training import LinePrinter
+    from relcode.studies.discovery import Discovery, DiscoveryReport, study
+
+    rows, show = [], LinePrinter(notice)
+    for event in study(plan, out):
+        if isinstance(event, Discovery):
+            rows.append(event)
+            continue
+        show(event)
+        if isinstance(event, Finished) and event.run.status.state == "stopped":
+            raise Interrupted(f"interrupted; saved in {out}; the same command goes on")
+    return DiscoveryReport(tuple(rows))
+
+
+def print_discovery(report: DiscoveryReport) -> None:
+    """Print the averages, part by part, and with everything taken out each composition."""
+    columns = ("MR", "MRR", "MRR allowed", "first")
+    rows = [
+        (
+            f"{line.part:.0%}",
+            line.by,
+            f"{line.mr:.1f}",
+            line.mrr,
+            line.mrr_allowed,
+            "" if line.first_allowed is None else line.first_allowed,
+        )
+        for line in report.lines()
+    ]
+    print_table(("taken out", "ranked by", *columns), rows, right=columns)
+    say("(rank of r3 for r1/r2 among all directed relations; allowed: without r1, r2, their inverses and relations from entities to themselves;")
+    say(" first: how often r3 is first among those allowed)")
+    last = max((row.part for row in report.rows), default=0.0)
+    heading(f"With {last:.0%} of the shared pairs taken out (ranks among those allowed)")
+    shown = [
+        (row.path, row.relation, row.removed, row.left, row.cosine, f"{row.rank_allowed:g}", f"{row.counted_rank_allowed:g}")
+        for row in report.rows
+        if row.part == last
+    ]
+    numbers = ("removed", "left", "cosine", "model", "counting")
+    print_table(("path", "relation", *numbers), shown, right=numbers)
+
+
+def _numbers(text: str) -> list[float]:
+    """Read numbers with commas between."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"--parts takes numbers with commas between, for example 0,0.3,0.6,1; given was {text!r}") from None
 
 
 @study_app.command()

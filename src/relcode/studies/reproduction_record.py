@@ -124,7 +124,6 @@ def measure(parameters: Parameters, run: Run, dataset: Dataset) -> Record:
     return {
         "status": "finished",
         "reason": run.status.reason,
-        "settings": plain_settings(run.settings),
         **reports,
         "constraints": measure_constraints(scorer.matrix_SDD, dataset, run.settings.training.seed),
         "codes": codes,

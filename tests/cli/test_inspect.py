@@ -11,6 +11,7 @@ import relcode as package
 def test_codes_show_heatmap_sparsity_and_dimensions(relcode, family_run: Path) -> None:
     result = relcode("codes", family_run)
     assert result.code == 0 and "grandparent" in result.out and "The two largest entries hold" in result.out
+    assert "Is a dimension one topic?" in result.out and "by chance (p = " in result.out
     assert max(map(len, relcode("codes", family_run, "--top", 1).out.split("What each")[0].splitlines())) <= 100
 
 
@@ -19,6 +20,8 @@ def test_codes_as_json(relcode, family_run: Path) -> None:
     assert [len(record["relations"]), len(record["dimensions"])] == [12, 4]
     assert all(len(one["strongest"]) <= 2 for one in record["dimensions"])
     assert record["sparsity"]["relations"] == 12
+    assert 0 < record["topics"]["p_value"] <= 1 and len(record["topics"]["topics"]) <= 4
+    assert all(one["code_cosine"] >= 0.9 for one in record["alike"])
 
 
 def test_codes_as_files(relcode, family_run: Path, tmp_path: Path) -> None:
@@ -110,5 +113,19 @@ def test_a_map_of_two_runs(relcode, family_run: Path, tmp_path: Path, monkeypatc
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("relcode.analysis.maps._umap", lambda data, *_: data[:, :2].double())  # UMAP takes long to load; it has its own tests
     result = relcode("map", family_run, family_run, "--png", tmp_path / "map.png")
-    assert (result.code, result.out) == (0, f"{tmp_path / 'map.png'}\n") and (tmp_path / "map.png").stat().st_size > 1000
+    assert result.code == 0 and "participation ratio" in result.out and f"wrote {tmp_path / 'map.png'}" in result.err
+    assert "laying out the relations of" in result.err and "2 of 2" in result.err and (tmp_path / "map.png").stat().st_size > 1000
     assert "say where to draw" in relcode("map", family_run).err
+    first, second = json.loads(relcode("map", family_run, family_run, "--json").out)
+    assert first == second and len(first["points"]) == 12 and {"name", "x", "y", "frequency"} <= set(first["points"][0])
+    assert 1 <= first["participation_ratio"] <= first["most_ratio"]
+
+
+@pytest.mark.parametrize("command", ["codes", "map"])
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [("--png", "x.foo", "must end in .png, .svg or .pdf"), ("--png", "x", "must end in"), ("--html", "x.png", "must end in .html")],
+)
+def test_files_of_another_kind_are_refused_before_any_work(relcode, tmp_path: Path, command: str, option: str, name: str, message: str) -> None:
+    result = relcode(command, tmp_path / "no-run", option, tmp_path / name)
+    assert (result.code, result.out) == (2, "") and message in result.err and not list(tmp_path.iterdir())

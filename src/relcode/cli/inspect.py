@@ -15,7 +15,9 @@ from relcode.errors import SettingError
 if TYPE_CHECKING:
     from relcode.analysis.codes import RelationCodes
     from relcode.analysis.discovery import GroundedPair
+    from relcode.analysis.maps import PointMap
     from relcode.analysis.matching import CodeMatch
+    from relcode.analysis.topics import TopicTest
     from relcode.explore.compositions import Constraints, NamedComposition
     from relcode.explore.model import Model
 
@@ -42,27 +44,59 @@ def codes(
 ) -> None:
     """Show the relations' codes and what they mean.
 
-    Prints the heatmap, how sparse the codes are, and what each dimension stands for.
+    Prints the heatmap, how sparse the codes are, what each dimension stands for and whether it is one topic, and relations whose codes agree
+    while their matrices differ.
     """
-    from relcode.analysis.codes import describe_dimensions, sparsity
+    from relcode.analysis.codes import alike_codes, describe_dimensions, sparsity
     from relcode.explore.asking import check_top
     from relcode.explore.model import Model
 
     check_top(top)
+    check_files(png, html)
     model = Model.open(run, "cpu")
     found = model.codes()
     match = match_runs(found, against) if against is not None else None
     save_pictures(found, model, png, html)
-    dimensions = describe_dimensions(found, top)
+    dimensions, topics = describe_dimensions(found, top), topics_of(found, model)
+    alike = alike_codes(found, model.scorer.matrix_SDD, top=top)
     if json:
         described = {"dimensions": [asdict(one) for one in dimensions], "relations": found.table().to_pylist()}
-        print_json({"sparsity": _finite(asdict(sparsity(found))), **described, **({"against": asdict(match)} if match else {})})
+        tested = {"topics": _finite(asdict(topics) | {"significant": topics.significant}), "alike": [asdict(one) for one in alike]}
+        print_json({"sparsity": _finite(asdict(sparsity(found))), **described, **tested, **({"against": asdict(match)} if match else {})})
         return
     print_codes(found)
     heading("What each dimension stands for (words shared: strongest relations)")
     say(*(str(one) for one in dimensions))
+    heading("Is a dimension one topic? (domain: the first part of a relation's name)")
+    columns = ("of", "pairs alike", "by chance", "p")
+    rows = [(one.number, f"{one.domain} {one.holders}", one.relations, one.agreement, one.chance, one.p_value) for one in topics.topics]
+    print_table(("dimension", "most frequent domain", *columns), rows, right=("dimension", *columns))
+    say(f"{topics}.")
+    if alike:
+        heading("Codes alike, matrices not (cosines)")
+        pairs = [(one.left_name, one.right_name, one.code_cosine, one.matrix_cosine) for one in alike]
+        print_table(("relation", "and", "codes", "matrices"), pairs, right=("codes", "matrices"))
     if match is not None:
         _print_match(match, run, Path(str(against)))
+
+
+def check_files(png: Path | None, html: Path | None) -> None:
+    """Refuse a file of another kind than its option says, before any work is done."""
+    from relcode.plots.heatmap import check_picture
+
+    if png is not None:
+        check_picture(png)
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise SettingError(f"--html cannot be {html}: it must end in .html")
+
+
+def topics_of(found: RelationCodes, model: Model) -> TopicTest:
+    """Test whether dimensions are topics; chance is drawn with a fixed seed."""
+    import torch
+
+    from relcode.analysis.topics import topic_test
+
+    return topic_test(found, model.dataset.relations, torch.Generator().manual_seed(0))
 
 
 def match_runs(found: RelationCodes, other: Path) -> CodeMatch:
@@ -231,26 +265,47 @@ def draw_map(
     html: HtmlOption = None,
     entities: Annotated[bool, typer.Option("--entities", help="Map the entities, not the relations.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the layout.")] = 0,
+    json: JsonOption = False,
 ) -> None:
     """Draw relations (or entities) as points on a map.
 
-    Points are near each other where the model holds them alike.
+    Points are near each other where the model holds them alike. How low-dimensional they are is told beside the picture.
     """
-    from relcode.analysis.maps import entity_map, relation_map
-    from relcode.explore.model import Model
-
-    if png is None and html is None:
-        raise SettingError("say where to draw the map: --png FILE, --html FILE or both")
-    place = entity_map if entities else relation_map
-    models = [Model.open(run, "cpu") for run in runs]
-    maps = [place(model.scorer, model.dataset, title=f"{model.dataset.name}, {model.settings.recipe}", seed=seed) for model in models]
+    if png is None and html is None and not json:
+        raise SettingError("say where to draw the map: --png FILE, --html FILE or both; --json prints the points")
+    check_files(png, html)
+    maps = lay_out(runs, entities, seed)
     if png is not None:
         from relcode.plots.map import save_maps
 
         save_maps(maps, png)
-        say(str(png))
+        notice(f"wrote {png}")
     if html is not None:
         from relcode.plots.page import maps_page, save_page
 
         save_page(maps_page(maps), html)
-        say(str(html))
+        notice(f"wrote {html}")
+    figures = ("participation_ratio", "most_ratio", "dimensions_90")
+    if json:
+        names = ("title", "kind", "method", *figures)
+        about = [{"run": str(run)} | {name: getattr(one, name) for name in names} for run, one in zip(runs, maps, strict=True)]
+        print_json([record | {"points": one.table().to_pylist()} for record, one in zip(about, maps, strict=True)])
+        return
+    columns = ("points", "participation ratio", "at most", "dimensions with 90 %")
+    rows = [(str(run), one.title, len(one.names), *(getattr(one, name) for name in figures)) for run, one in zip(runs, maps, strict=True)]
+    print_table(("run", "data, recipe", *columns), rows, right=columns)
+
+
+def lay_out(runs: list[Path], entities: bool, seed: int) -> list[PointMap]:
+    """Lay out each run, saying so on standard error: UMAP is slow to load, and slow the first time."""
+    from relcode.analysis.maps import entity_map, relation_map
+    from relcode.explore.model import Model
+
+    place, kind = (entity_map, "entities") if entities else (relation_map, "relations")
+    maps = []
+    for number, run in enumerate(runs, start=1):
+        model = Model.open(run, "cpu")
+        slow = " (UMAP takes a while to load)" if number == 1 else ""
+        notice(f"laying out the {kind} of {run}, {number} of {len(runs)}{slow}")
+        maps.append(place(model.scorer, model.dataset, title=f"{model.dataset.name}, {model.settings.recipe}", seed=seed))
+    return maps

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relcode.analysis.codes import Dimension, RelationCodes, Sparsity, describe_dimensions, sparsity
-from relcode.errors import MissingExtra
+from relcode.errors import MissingExtra, OutputError
 from relcode.plots.terminal import heatmap_rows
 from relcode.runs.files import write_atomically
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = "cividis"  # made for colour-blind eyes, and even in grey
+FORMS = ("png", "svg", "pdf")
 MOST_ROWS = 120
 DPI = 160
 ROW_INCHES = 0.19
@@ -33,10 +34,17 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def check_picture(path: Path) -> str:
+    """Return the form of picture that a file's ending asks for; another ending than those of ``FORMS`` is an error."""
+    form = path.suffix.lower().lstrip(".")
+    if form not in FORMS:
+        raise OutputError(f"{path} is no name for a picture: it must end in {', '.join(f'.{one}' for one in FORMS[:-1])} or .{FORMS[-1]}")
+    return form
+
+
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; the form follows the file's ending, png where it has none that is known."""
-    ending = path.suffix.lower().lstrip(".")
-    form = ending if ending in figure.canvas.get_supported_filetypes() else "png"
+    """Write a figure in the form of the file's ending."""
+    form = check_picture(path)
     write_atomically(path, lambda draft: figure.savefig(draft, format=form, bbox_inches="tight"))
 
 

@@ -6,8 +6,8 @@ Pairs are put in the order of their *worth*: their evidence, shifted where a que
     worth(h, r, t) = evidence(h, r, t) + [h has a tail] · shift_h + [t has a head] · shift_t + [h or t of another type] · shift_other
 
 With a = [u_h M_r, v_h, −Z(h, r) + 2·shift_h(h), 1] and b = [v_t, u_t M_r⁻¹, 1, −Z(t, r⁻¹) + 2·shift_t(t)], twice the worth of candidates of the
-right type is the one product a · b, and for entities of another type a · b is a bound from above, as shift_other ≤ 0. So a block of pairs is one
-product, and its rows are looked at only where their largest entry reaches the best found so far.
+right type is the one product a · b, and that of pairs of another type at most a · b + 2·shift_other. So a block of pairs is one product, and its rows
+are looked at only where their largest entry reaches the best found so far.
 """
 
 from __future__ import annotations
@@ -80,9 +80,10 @@ class Search:
 class PairFinder:
     """Finds pairs relation after relation, with one model and one set of known answers."""
 
-    def __init__(self, scorer: Scorer, candidates: Candidates, known: KnownAnswers, block_numbers: int = BLOCK_NUMBERS) -> None:
-        """Take what all searches share; ``block_numbers`` bounds the scores held at a time."""
-        self.scorer, self.candidates, self.known, self.block_numbers = scorer, candidates, known.to(scorer.device), max(1, block_numbers)
+    def __init__(self, scorer: Scorer, candidates: Candidates, known: KnownAnswers, block_numbers: int | None = None) -> None:
+        """Take what all searches share; ``block_numbers`` bounds the scores held at a time, of which there are up to four kinds."""
+        self.scorer, self.candidates, self.known = scorer, candidates, known.to(scorer.device)
+        self.block_numbers = BLOCK_NUMBERS.get(scorer.device.type, BLOCK_NUMBERS["cpu"]) if block_numbers is None else max(1, block_numbers)
         self.seen_X = scorer.seen_E.nonzero().squeeze(1).cpu()
 
     def best(self, search: Search) -> Pairs:
@@ -181,12 +182,13 @@ class _Block:
         self.query_HD = self.scorer.path_queries(self.head_H, (self.search.relation,))
         self.query_TD = self.scorer.path_queries(self.tail_T, (self.inverse,))
         self.as_tail_HD, self.as_tail_TD = self.scorer.tail_ED[self.head_H], self.scorer.tail_ED[self.tail_T]
+        self._shift()
         whole = len(self.head_H) * len(self.tail_T) <= self.finder.block_numbers
         if whole and self.search.heads is None and self.search.tails is None and not self.search.any_type:
             return self._look(self._all_at_once(), slice(0, len(self.head_H)), best)
         self.total_H = self._totals(self.head_H, self.search.relation)
         self.total_T = self._totals(self.tail_T, self.inverse)
-        bias_H1, bias_T1 = self._bias(self.total_H, self.total_T)
+        bias_H1, bias_T1 = (self.shift_H - self.total_H)[:, None], (self.shift_T - self.total_T)[:, None]
         left_HX = torch.cat([self.query_HD, self.as_tail_HD, bias_H1, torch.ones_like(bias_H1)], dim=1)
         right_TX = torch.cat([self.as_tail_TD, self.query_TD, torch.ones_like(bias_T1), bias_T1], dim=1)
         rows = max(1, self.finder.block_numbers // len(self.tail_T))
@@ -200,19 +202,18 @@ class _Block:
         there_HT, back_HT = self.query_HD @ self.as_tail_TD.T, self.as_tail_HD @ self.query_TD.T
         total_H, total_T = log_sum_exp(there_HT.clone(), 1), log_sum_exp(back_HT.clone(), 0)
         check_totals(torch.cat([total_H, total_T]))
-        bias_H1, bias_T1 = self._bias(total_H, total_T)
-        return there_HT.add_(back_HT).add_(bias_H1).add_(bias_T1.T)
+        return there_HT.add_(back_HT).add_((self.shift_H - total_H)[:, None]).add_(self.shift_T - total_T)
 
     def _totals(self, entity_X: Tensor, relation: int) -> Tensor:
         """Return Z of every entity as the head of a directed relation."""
         return log_totals(self.scorer, self.finder.candidates, entity_X, relation, self.finder.block_numbers)
 
-    def _bias(self, total_H: Tensor, total_T: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what each head and each tail brings to twice the worth of its pairs, whatever the other one; [H, 1] and [T, 1]."""
+    def _shift(self) -> None:
+        """Work out what each head and each tail adds to twice the evidence of its pairs; heads carry the shift of other types."""
         shifts = self.search.shifts
-        bias_H = self.finder.asked(self.head_H, self.search.relation) * (2 * shifts.head) - total_H
-        bias_T = self.finder.asked(self.tail_T, self.inverse) * (2 * shifts.tail) - total_T
-        return bias_H[:, None], bias_T[:, None]
+        other = 2 * shifts.other if self.search.any_type else 0.0
+        self.shift_H = self.finder.asked(self.head_H, self.search.relation) * (2 * shifts.head) + other
+        self.shift_T = self.finder.asked(self.tail_T, self.inverse) * (2 * shifts.tail)
 
     def _look(self, worth_BT: Tensor, part: slice, best: _Best) -> _Best:
         """Add what a block of pairs brings."""
@@ -240,11 +241,10 @@ class _Block:
 
     def _exact(self, bound_YT: Tensor, row_Y: Tensor) -> Tensor:
         """Return twice the worth of all pairs of some rows that are of another type; the others were looked at before, and are struck out."""
-        candidates, shifts = self.finder.candidates, self.search.shifts
+        candidates = self.finder.candidates
         typed_Y1 = torch.isin(self.head_H[row_Y], candidates.heads(self.search.relation).to(self.scorer.device))[:, None]
         typed_T = torch.isin(self.tail_T, candidates.tails(self.search.relation).to(self.scorer.device))
-        bias_Y1, bias_T1 = self._bias(self.total_H, self.total_T)
-        shift_YT = (bias_Y1[row_Y] + self.total_H[row_Y][:, None]) + (bias_T1[:, 0] + self.total_T) + 2 * shifts.other
         there_YT = log_share(self.query_HD[row_Y] @ self.as_tail_TD.T, self.total_H[row_Y][:, None], typed_T)
         back_YT = log_share(self.as_tail_HD[row_Y] @ self.query_TD.T, self.total_T, typed_Y1)
-        return (there_YT + back_YT + shift_YT).masked_fill_((typed_Y1 & typed_T) | (bound_YT == NEVER), NEVER)
+        worth_YT = there_YT.add_(back_YT).add_(self.shift_H[row_Y][:, None]).add_(self.shift_T)
+        return worth_YT.masked_fill_((typed_Y1 & typed_T) | (bound_YT == NEVER), NEVER)

@@ -19,7 +19,7 @@ from relcode.errors import NotFinite
 from relcode.model.score import Scorer
 from relcode.ops.ranking import full_precision
 
-BLOCK_NUMBERS = 2**22  # scores held at a time, where no bound on memory says otherwise: 16 MB
+BLOCK_NUMBERS = {"cpu": 2**22, "cuda": 2**27}  # scores held at a time, where no bound on memory says otherwise: 16 MB, which caches like; 512 MB
 
 
 def log_sum_exp(score_BC: Tensor, dim: int = 1) -> Tensor:
@@ -28,7 +28,7 @@ def log_sum_exp(score_BC: Tensor, dim: int = 1) -> Tensor:
     return score_BC.sub_(largest).exp_().sum(dim=dim).log_().add_(largest.squeeze(dim))
 
 
-def log_totals(scorer: Scorer, candidates: Candidates, head_H: Tensor, relation: int, block_numbers: int = BLOCK_NUMBERS) -> Tensor:
+def log_totals(scorer: Scorer, candidates: Candidates, head_H: Tensor, relation: int, block_numbers: int = BLOCK_NUMBERS["cpu"]) -> Tensor:
     """Return Z(h, s) for each head and one directed relation; float32 [H] on the scorer's device. ``NotFinite`` where a score is not a number."""
     tail_TD = scorer.tail_ED[candidates.tails(relation).to(scorer.device)]
     if not len(tail_TD):
@@ -53,7 +53,7 @@ def log_share(score_X: Tensor, total_X: Tensor, within_X: Tensor) -> Tensor:
     return torch.where(within_X, odds_X, torch.nn.functional.logsigmoid(odds_X))  # s − ln(e^Z + e^s) = ln σ(s − Z)
 
 
-def fact_evidence(scorer: Scorer, candidates: Candidates, facts_N3: Tensor, block_numbers: int = BLOCK_NUMBERS) -> Tensor:
+def fact_evidence(scorer: Scorer, candidates: Candidates, facts_N3: Tensor, block_numbers: int = BLOCK_NUMBERS["cpu"]) -> Tensor:
     """Return the evidence of each fact, whose relation may be directed; float32 [N] on the CPU.
 
     Minus infinity where no training fact has the relation. Facts with an entity never trained get a number that means nothing: leave them out.

@@ -160,7 +160,7 @@ class Model:
 
     def matrix(self, name: str) -> Floats:
         """Return the matrix of a relation, of ``^name`` or of a path (the product) as it is used when scoring; float32 [D, D]."""
-        matrix_DD = torch.eye(self.settings.model.dim, device=self.scorer.device)
+        matrix_DD = torch.eye(self.settings.model.size, device=self.scorer.device)
         for relation in self.names.path(name):
             matrix_DD = matrix_DD @ self.scorer.matrix_SDD[relation]
         return _array(matrix_DD)

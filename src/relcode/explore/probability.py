@@ -19,7 +19,6 @@ from torch import Tensor
 
 from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.calibration import PER_FACT, Bin, Calibrator, Calibrators, Reliability, fact_inputs, fit_split, population, reliability
-from relcode.analysis.evidence import BLOCK_NUMBERS
 from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError
 from relcode.explore.memory import parse_memory
 from relcode.graph.known import KnownAnswers
@@ -118,11 +117,11 @@ def _finder(model: Model, splits: Sequence[str], memory: int | str | None) -> Pa
     return PairFinder(model.scorer, model.candidates, known, block_numbers(memory))
 
 
-def block_numbers(memory: int | str | None) -> int:
-    """Return how many scores may be held at a time within a bound on memory (bytes, or text such as "2GB")."""
+def block_numbers(memory: int | str | None) -> int | None:
+    """Return how many scores may be held at a time within a bound on memory (bytes, or text such as "2GB"); None without a bound."""
     bound = parse_memory(memory)
     if bound is None:
-        return BLOCK_NUMBERS
+        return None
     if bound < 2**20:
         raise SettingError(f"{bound} bytes of memory are too few: give at least 1MB, better some hundred")
     return bound // 16  # a block of scores, as much again for the work on it, and as much for queries

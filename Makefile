@@ -2,6 +2,7 @@
 #
 #   make demo   set up .venv and run `relcode demo`
 #   make test   linters, types, tests (what .ci/run calls)
+#   make soak   fuzz for long: a million spoilt files, run folders and weights (CASES=1000000 SEED=0)
 #   make bench  every program under benchmarks/
 #   make format let the formatter rewrite the sources
 #   make clean  remove what these targets made
@@ -18,7 +19,7 @@ DEMO_READY := $(VENV)/.demo-ready
 TEST_READY := $(VENV)/.test-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench soak clean
 
 help:
 	@sed -n 's/^#   make/make/p' Makefile
@@ -53,6 +54,11 @@ format: $(TEST_READY)
 
 bench: $(TEST_READY)
 	@set -e; for program in $(wildcard benchmarks/bench_*.py); do echo "# $$program"; $(BIN)/python $$program; done
+
+CASES ?= 1000000
+SEED  ?= 0
+soak: $(TEST_READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/run.py --cases $(CASES) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

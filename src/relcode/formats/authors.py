@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,19 +135,23 @@ def _turned(square_CDD: Floats) -> Floats:
 def _load(path: Path, kind: str, shape: tuple[int | None, ...]) -> Any:
     """Load a .npy file of the type and shape expected (None: any size); its header is compared with the file's size before anything is reserved."""
     try:
-        with path.open("rb") as handle:
+        with path.open("rb") as handle, warnings.catch_warnings():
+            warnings.simplefilter("error")  # a header that Python 2 wrote, say: the program writes none
             version = np.lib.format.read_magic(handle)
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             found, fortran, dtype = header(handle)
             size = path.stat().st_size - handle.tell()
-        wanted = len(found) == len(shape) and all(want is None or want == have for want, have in zip(shape, found, strict=True))
-        if not wanted or dtype != np.dtype(kind) or fortran or math.prod(found) * dtype.itemsize != size:
-            expected = " × ".join("any" if want is None else f"{want:,}" for want in shape) or "a single number"
-            raise DataError(f"{path}: holds {dtype} {found} in {size:,} bytes; expected {np.dtype(kind)}, {expected}, row by row")
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError, SyntaxError, TypeError) as error:
+    except Exception as error:  # a damaged header may raise anything that Python's tokenizer and parser can
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DataError(f"{path}: cannot be read as a NumPy array ({' '.join(reason.split())[:200]})") from None
+    wanted = len(found) == len(shape) and all(want is None or want == have for want, have in zip(shape, found, strict=True))
+    if not wanted or dtype != np.dtype(kind) or fortran or math.prod(found) * dtype.itemsize != size:
+        expected = " × ".join("any" if want is None else f"{want:,}" for want in shape) or "a single number"
+        raise DataError(f"{path}: holds {str(dtype)[:80]} {str(found)[:80]} in {size:,} bytes; expected {np.dtype(kind)}, {expected}, row by row")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise DataError(f"{path}: cannot be read as a NumPy array ({' '.join(str(error).split())[:200]})") from None
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise DataError(f"{path}: holds numbers that are not finite")
     return array

@@ -1,0 +1,63 @@
+"""Some thousand of the cases that ``make soak`` has a million of; always the same ones here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from soak.everything import every_target
+from soak.mutations import Rolled, strategy
+from soak.run import soak
+from soak.targets import Target, accepted
+
+from relcode.errors import DataError
+
+CASES, BY_HYPOTHESIS = 800, 60
+SLOW = {"run folders": 200, "settings": 200}
+TARGETS = {target.name: target for target in every_target()}
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_only_our_errors_come_out(name: str) -> None:
+    target, seen = TARGETS[name], {True: 0, False: 0}
+    rules = settings(max_examples=BY_HYPOTHESIS, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+
+    @settings(rules, phases=(Phase.generate, Phase.shrink))
+    @given(strategy(target.make))
+    def meet(case: object) -> None:
+        seen[target.run(case)] += 1
+
+    meet()
+    choose = Rolled(Random(1))
+    for _ in range(SLOW.get(name, CASES)):
+        seen[target.run(target.make(choose))] += 1
+    assert seen[False] > sum(seen.values()) // 10, "hardly anything was refused: the cases are too tame to show anything"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_soak_finds_what_breaks(seed: int) -> None:
+    def breaks(case: int) -> bool:
+        return accepted(lambda: 1 // case)
+
+    with pytest.raises(SystemExit, match=f"bad: ZeroDivisionError in the part with --seed {seed}"):
+        soak(Target("bad", lambda choose: choose.integer(0, 9), breaks), 200, seed)
+    assert soak(Target("good", lambda choose: choose.integer(1, 9), breaks), 20, 1)["cases"] == 20
+
+
+def test_two_lines_are_not_one() -> None:
+    def two_lines() -> None:
+        raise DataError("one\ntwo")
+
+    with pytest.raises(AssertionError, match="not one line"):
+        accepted(two_lines)

@@ -1,7 +1,7 @@
 # Wraps the portable commands; everything here can also be typed by hand (see CONTRIBUTING.md).
 #
 #   make demo   set up .venv and run `relcode demo`
-#   make test   linters, types, tests (what .ci/run calls)
+#   make test   linters, types, tests (what .ci/run calls); `make browser` first, for the explorer's tests
 #   make soak   fuzz for long: a million spoilt files, run folders and weights (CASES=1000000 SEED=0)
 #   make bench  every program under benchmarks/
 #   make format let the formatter rewrite the sources
@@ -19,7 +19,7 @@ DEMO_READY := $(VENV)/.demo-ready
 TEST_READY := $(VENV)/.test-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench soak clean
+.PHONY: help demo test browser lint format bench soak clean
 
 help:
 	@sed -n 's/^#   make/make/p' Makefile
@@ -45,7 +45,16 @@ lint: $(TEST_READY)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 
-test: lint
+# A browser for the explorer's tests: one that is there ($RELCODE_CHROMIUM, or on the path), else Debian's where apt and the rights are.
+# Without one those tests are skipped, or fail where RELCODE_REQUIRE_BROWSER is set, as in CI.
+browser:
+	@for name in "$$RELCODE_CHROMIUM" chromium chromium-browser google-chrome chrome; do command -v "$$name" > /dev/null && exit 0; done; \
+	if ! command -v apt-get > /dev/null; then echo "no Chromium, and no apt-get to install it"; exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then as=env; elif sudo -n true 2> /dev/null; then as="sudo -n env"; else echo "no Chromium, and no right to install it"; exit 0; fi; \
+	echo "installing Debian's chromium"; get="$$as DEBIAN_FRONTEND=noninteractive apt-get -qq"; \
+	$$get install -y chromium > /dev/null 2>&1 || { $$get update && $$get install -y chromium > /dev/null; } || echo "Chromium could not be installed"
+
+test: lint browser
 	$(BIN)/python -m pytest -q
 
 format: $(TEST_READY)

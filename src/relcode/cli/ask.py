@@ -35,6 +35,10 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="realistic or paper.")] = "realistic",
     memory: MemoryOption = None,
     relations: Annotated[bool, typer.Option("--relations", help="Show each relation too.")] = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Ask paths of two and three steps instead, whose answers need a fact of the split.")] = False,
+    questions: Annotated[int, typer.Option(help="How many path questions of each length.")] = 1000,
+    beam: Annotated[int, typer.Option(help="How many entities the beam keeps at each step of a path.")] = 32,
+    seed: Annotated[int, typer.Option(help="Seed of the path questions.")] = 0,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -42,6 +46,11 @@ def evaluate(
     from relcode.explore.model import Model
 
     model = Model.open(run, device)
+    if paths:
+        if relations or protocol != "realistic":
+            raise SettingError("--paths has one protocol and no rows by relation: leave out --protocol and --relations")
+        _evaluate_paths(model, split, questions, seed, beam, json)
+        return
     report = model.evaluate(split, protocol, memory)
     if json:
         print_json(report.to_json(relations))
@@ -49,6 +58,20 @@ def evaluate(
     facts = len(model.dataset.split(split))
     say(f"{model.dataset.name} {split}, protocol {report.protocol.name}: {facts:,} facts, each asked for its head and its tail")
     print_report(report, relations)
+
+
+def _evaluate_paths(model: Model, split: str, count: int, seed: int, beam: int, json: bool) -> None:
+    """Measure path questions and print a row for each length and way."""
+    from relcode.evaluation.path_questions import evaluate_paths
+
+    report = evaluate_paths(model.scorer, model.dataset, split, count, seed, beam)
+    if json:
+        print_json(report.to_json())
+        return
+    say(f"{model.dataset.name} {split}: questions along paths whose answer needs a fact of {split}, filtered; seed {seed}, beam {beam}")
+    ways = {"composed": "composed matrices", "beam": "through entities (beam)"}
+    rows = [(f"{row.length} steps", ways[row.way], row.mrr, *row.hits.values(), row.n) for row in report.rows]
+    print_table(("path", "answered by", "MRR", "H@1", "H@3", "H@10", "n"), rows, right=("MRR", "H@1", "H@3", "H@10", "n"))
 
 
 def print_report(report: Report, relations: bool = False) -> None:

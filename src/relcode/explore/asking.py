@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from relcode.errors import NotFinite, SettingError
+from relcode.evaluation.path_questions import reached as reached
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
 
@@ -47,14 +47,6 @@ def check_finite(score_X: Tensor) -> None:
     """Raise ``NotFinite`` where a score is NaN or infinite."""
     if not bool(score_X.isfinite().all()):
         raise NotFinite("scores are NaN or infinite: the model has diverged and cannot answer")
-
-
-def reached(known: KnownAnswers, head: int, path: Sequence[int]) -> Tensor:
-    """Return the entities that known facts lead to from ``head`` along the path, each once, sorted."""
-    entity_X = torch.tensor([head])
-    for relation in path:
-        entity_X = known.pairs(entity_X, torch.full_like(entity_X, relation))[1].unique()
-    return entity_X
 
 
 def joined_by(known: KnownAnswers, head: int, tail: int, num_directed: int) -> Tensor:

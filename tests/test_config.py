@@ -15,6 +15,7 @@ from relcode.config import (
     ModelSettings,
     SamplingSettings,
     Settings,
+    SoftmaxSettings,
     TrainingSettings,
     UpdateSettings,
     options,
@@ -24,7 +25,7 @@ from relcode.config import (
 from relcode.errors import SettingError
 from relcode.recipes import RECIPES, recipe
 
-SECTIONS = [ModelSettings, SamplingSettings, UpdateSettings, CoderSettings, TrainingSettings]
+SECTIONS = [ModelSettings, SamplingSettings, UpdateSettings, SoftmaxSettings, CoderSettings, TrainingSettings]
 
 
 def refusal(key: str, value: Any) -> str:
@@ -50,7 +51,7 @@ def test_every_option_is_explained() -> None:
     found = options()
     expected = {
         f"{name}.{item.name}"
-        for name in ("model", "sampling", "updates", "coder", "training")
+        for name in ("model", "sampling", "updates", "softmax", "coder", "training")
         for item in dataclasses.fields(getattr(Settings(), name))
     }
     assert set(found) == expected | {"recipe"}
@@ -111,7 +112,7 @@ def test_a_change_leaves_the_original_and_all_else_alone() -> None:
         ("model.dim", "2.5", "a whole number"),
         ("model.dim", 2.0, "a whole number"),
         ("model.dim", True, "a whole number"),
-        ("model.dim", None, "a whole number"),
+        ("model.code_dim", None, "a whole number"),
         ("model.normalise", "maybe", "true or false"),
         ("model.normalise", 1, "true or false"),
         ("model.initial", "zeros", "one of identity, gaussian"),
@@ -182,7 +183,7 @@ def test_settings_survive_being_written_and_read(name: str) -> None:
     text = settings.to_json()
     assert settings_from_json(text) == settings
     tree = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-    assert set(tree) == {"recipe", "model", "sampling", "updates", "coder", "training"}
+    assert set(tree) == {"recipe", "model", "sampling", "updates", "softmax", "coder", "training"}
     assert all(set(tree[part]) == {item.name for item in dataclasses.fields(getattr(settings, part))} for part in tree if part != "recipe")
 
 

@@ -207,7 +207,9 @@ def test_the_command_told_repeats_the_committed_result(path: Path) -> None:
     assert set(result["environment"]["command"].split()[1:]) <= set(words)
     given = [value for option, value in pairwise(words) if option == "--set"]
     settings = recipe(words[3]).with_values({"training.device": "cuda"} | parse_assignments(given))
-    assert json.loads(fit_to_data(settings, FACTS_OF_FB15K_237).to_json()) == result["settings"]
+    today = json.loads(fit_to_data(settings, FACTS_OF_FB15K_237).to_json())
+    for section, values in result["settings"].items():  # options that came later are not in it, and mean what was done before them
+        assert values == (today[section] if isinstance(values, str) else {name: today[section][name] for name in values}), section
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import pytest
 
 from relcode.config import Settings
 from relcode.errors import UnknownName
-from relcode.recipes import RECIPES, fit_to_data, recipe
+from relcode.recipes import RECIPES, DataShape, fit_softmax, fit_to_data, recipe
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
 
-def test_there_are_the_papers_four() -> None:
-    assert list(RECIPES) == NAMES
+def test_there_are_the_papers_four_and_the_default() -> None:
+    assert list(RECIPES) == ["default", *NAMES]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,3 +73,37 @@ def test_a_larger_kb_takes_larger_steps() -> None:
 def test_settings_that_are_given_stay() -> None:
     given = recipe("joint").with_values({"sampling.edges": 7, "coder.every": 3.5})
     assert fit_to_data(given, 272_115) == given
+
+
+# ---- the default recipe: what it leaves open is chosen from the data's shape
+
+SHAPES = {
+    "fb15k-237": DataShape(facts=272_115, entities=14_541, relations=237, pairs=212_600),
+    "wn18rr": DataShape(facts=86_835, entities=40_943, relations=11, pairs=71_800),
+    "kinship": DataShape(facts=8_544, entities=104, relations=25, pairs=5_150),
+    "one fact": DataShape(facts=1, entities=2, relations=1, pairs=1),
+    "nothing": DataShape(facts=0, entities=0, relations=0, pairs=0),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_default_recipe_is_filled_in_for_any_data(name: str) -> None:
+    settings = fit_softmax(fit_to_data(recipe("default"), SHAPES[name].facts), SHAPES[name])
+    softmax = settings.softmax
+    assert settings.model.dim is not None and softmax.questions is not None and softmax.matrix_rate is not None and softmax.penalty is not None
+    assert 0.002 <= softmax.penalty < 0.3 and 0.01 <= softmax.matrix_rate <= softmax.rate and 128 <= softmax.questions <= 1024
+    assert softmax.candidates is None  # all entities fit
+    assert fit_softmax(settings, SHAPES["wn18rr"]) == settings  # filled in once, they stay
+
+
+def test_the_penalty_follows_the_density() -> None:
+    penalty = {name: fit_softmax(recipe("default"), shape).softmax.penalty or 0 for name, shape in SHAPES.items()}
+    assert penalty["wn18rr"] > penalty["fb15k-237"] > penalty["kinship"]  # as the best ones on valid do: .13, .065 and .03
+    assert penalty["fb15k-237"] == pytest.approx(0.065, abs=0.005)
+
+
+def test_more_entities_than_fit_are_drawn_from() -> None:
+    settings = fit_softmax(recipe("default"), DataShape(facts=10**8, entities=10**7, relations=100, pairs=10**8))
+    assert settings.softmax.candidates is not None and settings.softmax.questions is not None
+    assert settings.softmax.candidates * settings.softmax.questions <= 1 << 28
+    assert settings.softmax.candidates < 10**7

@@ -85,11 +85,22 @@ def describe_type(kind: Any) -> str:
 class ModelSettings(_Checked):
     """What is believed: sizes and form of the parameters (the paper's sections 2 to 4)."""
 
-    dim: int = option(256, "d, the size of entity vectors; a relation is a d×d matrix", _POSITIVE_INT)
+    objective: Literal["nce", "softmax"] = option("nce", "weigh a fact against noise (nce, the paper's) or against all entities (softmax)")
+    dim: int | None = option(256, "d, the size of entity vectors; a relation is a d×d matrix (none: chosen from the number of facts)", _POSITIVE_INT)
+    shared: bool = option(False, "an entity has one vector, as head and as tail; else two (softmax only: the paper has two)")
     autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
     code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
     normalise: bool = option(True, "use every matrix at Frobenius norm √d")
-    initial: Literal["identity", "gaussian"] = option("identity", "matrices start at (I+G)/2 (identity) or at G (gaussian), G ~ N(0, 1/d)")
+    initial: Literal["identity", "gaussian", "small"] = option(
+        "identity", "matrices start at (I+G)/2 (identity), at G (gaussian) or at G/8 (small), G ~ N(0, 1/d)"
+    )
+
+    @property
+    def size(self) -> int:
+        """Return d, once it is known."""
+        if self.dim is None:
+            raise SettingError("model.dim is still open: it is chosen from the data when training begins")
+        return self.dim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +142,23 @@ class UpdateSettings(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SoftmaxSettings(_Checked):
+    """The softmax objective: questions (h, r, ?) against all entities, a penalty on lengths, Adagrad. Read only where the objective is softmax."""
+
+    questions: int | None = option(None, "questions in one step (none: chosen from the number of facts)", _POSITIVE_INT)
+    tile: int = option(16, "questions of one relation that are multiplied together", _POSITIVE_INT)
+    answers: int = option(4, "a question with more known answers than this is asked several times an epoch", _POSITIVE_INT)
+    candidates: int | None = option(None, "entities drawn to stand for all of them (none: all where they fit)", _POSITIVE_INT)
+    rate: float = option(0.1, "Adagrad's rate for entity vectors", _POSITIVE)
+    matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)
+    penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", _WEIGHT)
+    image_share: float = option(0.5, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published)", _WEIGHT)
+    path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", _WEIGHT)
+    path_tiles: int = option(32, "tiles of paths in one step; the walks of a tile take the same two relations", _POSITIVE_INT)
+    path_tile: int = option(8, "walks in one such tile", _POSITIVE_INT)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CoderSettings(_Checked):
     """The joint autoencoder's own training (the paper's section 4 and the released program)."""
 
@@ -139,6 +167,7 @@ class CoderSettings(_Checked):
     matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)
     matrix_decay: float = option(2.0**-26, "fall of that rate", _WEIGHT)
     every: float | None = option(None, "matrix updates for each autoencoder update (none: chosen from the number of facts)", _POSITIVE)
+    draw: Literal["updated", "uniform"] = option("updated", "relations are drawn as often as they are updated, or uniformly")
     batch: int = option(4, "relations of one autoencoder step; where more are due, several such steps follow each other", _POSITIVE_INT)
     noises: int = option(3, "noise relations for each relation", _POSITIVE_INT)
     smooth_relu: bool = option(True, "train with the program's smoothed ReLU (codes are always read with the plain one)")
@@ -167,6 +196,7 @@ class Settings(_Checked):
     model: ModelSettings = field(default_factory=ModelSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     updates: UpdateSettings = field(default_factory=UpdateSettings)
+    softmax: SoftmaxSettings = field(default_factory=SoftmaxSettings)
     coder: CoderSettings = field(default_factory=CoderSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 

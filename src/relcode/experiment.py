@@ -26,9 +26,9 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
-from relcode.recipes import fit_to_data
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
+from relcode.training.fit import fit_settings
 from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
@@ -98,7 +98,7 @@ def train(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]
     """Train on a dataset into a new run folder, event by event."""
     if not len(dataset.train):
         raise DataError(f"dataset {dataset.name} has no training facts")
-    settings = fit_to_data(settings, len(dataset.train))
+    settings = fit_settings(settings, dataset)
     device = choose_device(settings.training.device)
     with _numerics(settings, device):
         trainer = make_trainer(dataset, settings, device)
@@ -227,7 +227,8 @@ def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState
     validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best)
     run.log({"event": "validated", "step": state.step, **_plain(validated)})
     if best:
-        run = run.with_best(state.parameters, {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]})
+        measured = {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]}
+        run = run.with_best(state.parameters.believed(), measured)
     counted = replace(
         run.status,
         best_mr=metrics.mr if status.best_mr is None else min(metrics.mr, status.best_mr),
@@ -286,7 +287,7 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     threads = torch.get_num_threads()
-    if device.type == "cpu" and settings.model.dim < SMALL_DIM:
+    if device.type == "cpu" and settings.model.size < SMALL_DIM:
         torch.set_num_threads(1)
     torch.use_deterministic_algorithms(exact)
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from relcode.config import ModelSettings, SamplingSettings, Settings
+from relcode.config import CoderSettings, ModelSettings, SamplingSettings, Settings, TrainingSettings
 from relcode.errors import UnknownName
 
 
@@ -28,6 +28,9 @@ def with_paths(settings: Settings) -> Settings:
     return replace(settings, recipe=f"{settings.recipe}+comp", sampling=SamplingSettings(path_mean=1.0, tile=8, noise_draws=16))
 
 
+SMALL_FACTS, MEDIUM_FACTS = 20_000, 100_000  # below these, vectors of size 64 and 128 are enough
+
+
 def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     """Fill in what is left open from the number of training facts, so that settings saved with a run are complete.
 
@@ -37,7 +40,63 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     directed = 2 * num_facts
     edges = settings.sampling.edges or min(4096, max(512, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
-    return replace(settings, sampling=replace(settings.sampling, edges=edges), coder=replace(settings.coder, every=every))
+    dim = settings.model.dim or (64 if num_facts < SMALL_FACTS else 128 if num_facts < MEDIUM_FACTS else 256)
+    return replace(
+        settings,
+        model=replace(settings.model, dim=dim),
+        sampling=replace(settings.sampling, edges=edges),
+        coder=replace(settings.coder, every=every),
+    )
+
+
+def default() -> Settings:
+    """Return what `relcode train` uses: the same score and autoencoder with one vector an entity, a full softmax and Adagrad (docs/beyond.md)."""
+    return Settings(
+        recipe="default",
+        model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial="small"),
+        coder=CoderSettings(draw="uniform", matrix_rate=2.0**-3, every=32.0),
+        training=TrainingSettings(epochs=40),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DataShape:
+    """What the rules for open settings look at, over the training facts."""
+
+    facts: int
+    entities: int  # of all splits: the candidates
+    relations: int
+    pairs: int  # distinct pairs of entities joined by a fact, in either order
+
+
+LEAST_PENALTY = 0.002
+MOST_SCORES = 1 << 28  # numbers of one table of scores, questions × candidates: 1 GiB in float32
+
+
+def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
+    """Fill in what the softmax objective leaves open, from the size and the density of the data.
+
+    The penalty rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
+    (FB15k, WN18, Kinship), one fact of a pair gives the others away, and a model may follow the data closely. The exponents are a fit to the best
+    penalties on the valid splits of eight KBs (docs/beyond.md).
+
+        λ = 0.014 · (facts / relations)^0.28 · (facts / pairs)^−1.8
+
+    The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
+    matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first.
+    """
+    softmax, facts = settings.softmax, max(1, shape.facts)
+    questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
+    penalty = softmax.penalty
+    if penalty is None:
+        penalty = 0.014 * (facts / max(1, shape.relations)) ** 0.28 * (facts / max(1, shape.pairs)) ** -1.8
+        penalty = max(LEAST_PENALTY, round(penalty, 4))
+    matrix_rate = softmax.matrix_rate or round(softmax.rate * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
+    candidates = softmax.candidates
+    if candidates is None and questions * shape.entities > MOST_SCORES:
+        candidates = MOST_SCORES // questions
+    filled = replace(softmax, questions=questions, penalty=penalty, matrix_rate=matrix_rate, candidates=candidates)
+    return replace(settings, softmax=filled)
 
 
 def world_demo() -> Settings:
@@ -46,6 +105,7 @@ def world_demo() -> Settings:
 
 
 RECIPES: dict[str, Callable[[], Settings]] = {
+    "default": default,
     "base": base,
     "joint": joint,
     "base+comp": lambda: with_paths(base()),

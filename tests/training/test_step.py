@@ -176,7 +176,7 @@ def test_a_matrix_drawn_m_times_is_pulled_m_times_as_far_within_what_is_safe(exp
 def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: float, smooth: bool, scale: float, saturation: float) -> None:
     """``due`` relations, at most ``batch`` in a step, one step after the other; less than one relation is one of less weight."""
     # With one relation there is one noise relation too, so nothing is left to chance.
-    options = {"coder__every": 48 / due, "coder__batch": batch, "coder__matrix_decay": 1.0, "coder__smooth_relu": smooth, "coder__scale": scale}
+    options = {"coder__batch": batch, "coder__matrix_decay": 1.0, "coder__smooth_relu": smooth, "coder__scale": scale}
     settings = small("joint", **options, updates__saturation=saturation)
     parameters = started(settings, num_directed=1)
     assert parameters.coder_count is not None and parameters.encoder_CQ is not None and parameters.decoder_CQ is not None
@@ -201,7 +201,7 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
         expected.coder_count.add_(draws * factor)
         losses.append(found.loss.item())
     before = snapshot(parameters)
-    loss = train_coder_(parameters, torch.ones(1), settings, torch.tensor(anneal), torch.Generator())
+    loss = train_coder_(parameters, torch.ones(1), settings, due, torch.tensor(anneal), torch.Generator())
     assert loss.item() == pytest.approx(sum(losses) / steps, rel=1e-5)
     for name in ("matrix_SDD", "encoder_CQ", "decoder_CQ", "coder_count"):
         wanted, got = expected.tensors()[name] - before[name], parameters.tensors()[name] - before[name]
@@ -225,7 +225,7 @@ def test_the_coder_touches_the_matrices_it_was_drawn_for_alone() -> None:
     settings = small("joint")
     parameters = started(settings)
     before = snapshot(parameters)
-    train_coder_(parameters, torch.tensor([0.0, 5.0, 0.0, 0.0]), settings, torch.ones(()), torch.Generator().manual_seed(0))
+    train_coder_(parameters, torch.tensor([0.0, 5.0, 0.0, 0.0]), settings, 3.0, torch.ones(()), torch.Generator().manual_seed(0))
     assert torch.equal(parameters.matrix_SDD[[0, 2, 3]], before["matrix_SDD"][[0, 2, 3]])  # noise relations feel nothing
     assert not torch.equal(parameters.matrix_SDD[1], before["matrix_SDD"][1])
     for name in ("head_ED", "tail_ED", "head_count_E", "tail_count_E", "matrix_count_S"):

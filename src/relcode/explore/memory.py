@@ -27,9 +27,10 @@ def parse_memory(text: str | int | None) -> int | None:
 
 
 def parameter_bytes(dataset: Dataset, settings: Settings) -> int:
-    """Return what the parameters take: two vectors an entity, a matrix a directed relation, encoder and decoder, in float32."""
-    d, c = settings.model.dim, settings.model.code_dim if settings.model.autoencoder else 0
-    return 4 * (2 * dataset.num_entities * d + dataset.num_directed * d * d + 2 * c * d * d)
+    """Return what the parameters take: two vectors an entity (or one), a matrix a directed relation, encoder and decoder, in float32; Adagrad keeps as much again."""
+    d, c = settings.model.size, settings.model.code_dim if settings.model.autoencoder else 0
+    vectors, copies = 1 if settings.model.shared else 2, 2 if settings.model.objective == "softmax" else 1
+    return 4 * (copies * (vectors * dataset.num_entities * d + dataset.num_directed * d * d) + 2 * c * d * d)
 
 
 def check_memory(dataset: Dataset, settings: Settings) -> None:

@@ -18,6 +18,7 @@ from relcode.explore.model import Model
 from relcode.graph.dataset import Dataset, dataset_from_facts, load_dataset
 from relcode.recipes import recipe as recipe_named
 from relcode.runs.run import check_new, default_folder
+from relcode.training.fit import fit_settings
 
 LINE_SECONDS = 10.0  # at least this long between two lines about losses and speed
 LOOKS = 20  # speed and time left are taken over this many looks, about ten seconds
@@ -55,6 +56,7 @@ def train(
 def training_events(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]:
     """Train into a new folder, event by event; want of memory is said in one line."""
     check_new_folder(folder)
+    settings = fit_settings(settings, dataset)
     check_memory(dataset, settings)
     try:
         yield from experiment.train(dataset, settings, folder)

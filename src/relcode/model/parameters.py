@@ -9,7 +9,7 @@ Stored ("raw") values only gather rate · gradient. What is in force is
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -18,12 +18,12 @@ from relcode.config import CoderSettings, ModelSettings, Settings, UpdateSetting
 from relcode.model.score import Scorer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Parameters:
     """All that is learnt. The tensors are changed in place; the record only names them."""
 
     head_ED: Tensor
-    tail_ED: Tensor
+    tail_ED: Tensor | None = None  # None where an entity has one vector, as head and as tail
     matrix_SDD: Tensor
     head_count_E: Tensor  # τ of head vectors; counters are float64, since limits and annealing make an update count for less than 1
     tail_count_E: Tensor
@@ -31,10 +31,22 @@ class Parameters:
     encoder_CQ: Tensor | None = None  # A
     decoder_CQ: Tensor | None = None  # Bᵀ
     coder_count: Tensor | None = None
+    head_square_ED: Tensor | None = None  # Adagrad's sums of squared gradients, where the objective is softmax
+    tail_square_ED: Tensor | None = None
+    matrix_square_SDD: Tensor | None = None
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name, as they are saved."""
         return {item.name: value for item in fields(self) if (value := getattr(self, item.name)) is not None}
+
+    @property
+    def tails(self) -> Tensor:
+        """Return the vectors of entities as tails."""
+        return self.head_ED if self.tail_ED is None else self.tail_ED
+
+    def believed(self) -> Parameters:
+        """Return what is needed to score and to read codes, without what only further training needs."""
+        return replace(self, head_square_ED=None, tail_square_ED=None, matrix_square_SDD=None)
 
     @property
     def dim(self) -> int:
@@ -49,7 +61,7 @@ def initial_parameters(
 
     Drawn on the CPU, so that a seed means the same on every device.
     """
-    d, c = settings.dim, settings.code_dim
+    d, c = settings.size, settings.code_dim
     std = 1 / math.sqrt(d)
 
     def gaussian(*shape: int) -> Tensor:
@@ -59,14 +71,17 @@ def initial_parameters(
     matrix_SDD = gaussian(num_directed, d, d)
     if settings.initial == "identity":
         matrix_SDD.add_(torch.eye(d, device=device)).div_(2)
+    elif settings.initial == "small":
+        matrix_SDD.div_(8)
     encoder_CQ = gaussian(c, d * d) if settings.autoencoder else None
+    adagrad = settings.objective == "softmax"
 
     def counter(*shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=device)
 
     return Parameters(
         head_ED=vector_ED,
-        tail_ED=vector_ED.clone(),
+        tail_ED=None if settings.shared else vector_ED.clone(),
         matrix_SDD=matrix_SDD,
         head_count_E=counter(num_entities),
         tail_count_E=counter(num_entities),
@@ -74,7 +89,21 @@ def initial_parameters(
         encoder_CQ=encoder_CQ,
         decoder_CQ=None if encoder_CQ is None else encoder_CQ.clone(),
         coder_count=None if encoder_CQ is None else counter(),
+        head_square_ED=torch.zeros_like(vector_ED) if adagrad else None,
+        tail_square_ED=torch.zeros_like(vector_ED) if adagrad and not settings.shared else None,
+        matrix_square_SDD=torch.zeros_like(matrix_SDD) if adagrad else None,
     )
+
+
+def tensor_names(settings: ModelSettings) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which tensors a model of these settings has, and which more its training has."""
+    names = {item.name for item in fields(Parameters)}
+    training = {name for name in names if "_square_" in name} if settings.objective == "softmax" else set()
+    if settings.shared:
+        names, training = names - {"tail_ED"}, training - {"tail_square_ED"}
+    if not settings.autoencoder:
+        names -= {"encoder_CQ", "decoder_CQ", "coder_count"}
+    return frozenset(name for name in names if "_square_" not in name), frozenset(training)
 
 
 def shrink(count: Tensor, rate: float, decay: float) -> Tensor:
@@ -113,7 +142,7 @@ def scorer_of(parameters: Parameters, settings: Settings, seen_E: Tensor) -> Sco
     take away what a score means: u_h M_r v_t is ln s, the log of how much more likely the tail is than a noise.
     """
     head_ED = vectors_in_force(parameters.head_ED, parameters.head_count_E, settings.updates)
-    tail_ED = vectors_in_force(parameters.tail_ED, parameters.tail_count_E, settings.updates)
+    tail_ED = head_ED if parameters.tail_ED is None else vectors_in_force(parameters.tail_ED, parameters.tail_count_E, settings.updates)
     seen_E = seen_E.to(head_ED.device)
     scorer = Scorer(
         head_ED=head_ED,

@@ -30,3 +30,13 @@ def draw_rows(cumulative_X: Tensor, shape: tuple[int, ...], generator: torch.Gen
     """Draw row numbers in proportion to the weights behind ``cumulative_X``, with replacement (a row of weight 0 is never drawn)."""
     draw = torch.rand(shape, generator=generator, device=cumulative_X.device, dtype=torch.float64)
     return torch.searchsorted(cumulative_X, draw, right=True).clamp_max(len(cumulative_X) - 1)
+
+
+def sum_rows(index_X: Tensor, value_X: Tensor, rows: int) -> Tensor:
+    """Add up the values with the same index in the place of the first of them; the other places are zero.
+
+    The sum of all updates of a row, with a shape that does not depend on the data. ``rows`` is one more than the largest index there can be.
+    """
+    place_X = torch.arange(len(index_X), device=index_X.device)
+    first_R = torch.full((rows,), len(index_X), device=index_X.device).scatter_reduce_(0, index_X, place_X, "amin")
+    return torch.zeros_like(value_X).index_add_(0, first_R[index_X], value_X)

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from relcode.config import Settings
 from relcode.errors import RunError
-from relcode.model.parameters import Parameters
+from relcode.model.parameters import Parameters, tensor_names
 from relcode.runs.files import check_plain, file_digest, parse_json, read_metadata
 from relcode.runs.status import OF_A_STEP, RunStatus, checked_status
 
-CODER = ("encoder_CQ", "decoder_CQ", "coder_count")  # there where the settings ask for an autoencoder, and only there
 TYPES = (torch.float32, torch.float64)
 
 
@@ -26,15 +25,15 @@ def parameters_of(tensors: Mapping[str, Tensor], settings: Settings, data: Mappi
 
     The shape of each is told by the letters its name ends in (E entities, S directed relations, D, C, Q = D·D; none: a single number).
     """
-    dim = settings.model.dim
+    dim = settings.model.size
     sizes = {"E": int(data["entities"]), "S": 2 * int(data["relations"]), "D": dim, "C": settings.model.code_dim, "Q": dim * dim}
-    known = {item.name: item for item in fields(Parameters)}
-    needed = {name for name, item in known.items() if item.default is MISSING} | (set(CODER) if settings.model.autoencoder else set())
-    refused = set() if settings.model.autoencoder else set(CODER)
+    needed, of_training = tensor_names(settings.model)
+    if of_training & set(tensors):  # a checkpoint has all of them, weights alone have none
+        needed |= of_training
     for name in sorted({*needed, *tensors}):
         letters = name.rpartition("_")[2]
         shape = tuple(sizes[letter] for letter in letters) if letters.isupper() and set(letters) <= set(sizes) else ()
-        expected = shape if name in known and name not in refused else "none"
+        expected = shape if name in needed else "none"
         found = tuple(tensors[name].shape) if name in tensors else "none"
         if found != expected:
             raise ValueError(f"{name[:80]} has shape {found}, the run says {expected}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 
 import torch
 from torch import Tensor
@@ -28,11 +28,17 @@ class PathBatch:
     levels: tuple[Level, ...]
 
 
-def copy_batch_(target: PathBatch, source: PathBatch) -> None:
-    """Copy a batch into the tensors of another of the same shape."""
-    for old, new in zip(target.levels, source.levels, strict=True):
-        for item in fields(Level):
-            getattr(old, item.name).copy_(getattr(new, item.name))
+def copy_batch_(target: object, source: object) -> None:
+    """Copy a batch, of walks or of questions, into the tensors of another of the same shape, however its records are nested."""
+    if isinstance(target, Tensor):
+        assert isinstance(source, Tensor)
+        target.copy_(source)
+    elif isinstance(target, tuple) and isinstance(source, tuple):
+        for old, new in zip(target, source, strict=True):
+            copy_batch_(old, new)
+    elif is_dataclass(target):
+        for item in fields(target):
+            copy_batch_(getattr(target, item.name), getattr(source, item.name))
 
 
 def group_by_relation(relation_P: Tensor, num_directed: int, width: int) -> tuple[Tensor, Tensor]:

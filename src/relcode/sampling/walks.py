@@ -28,6 +28,13 @@ def walks_per_length(walks: int, mean: float, longest: int) -> list[int]:
     return at_least
 
 
+def random_edges(adjacency: Adjacency, head_P: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one outgoing edge of each entity, uniformly."""
+    degree_P = adjacency.degree_E[head_P]
+    draw_P = torch.rand(len(head_P), generator=generator, device=head_P.device, dtype=torch.float64)
+    return adjacency.offset_E1[head_P] + (draw_P * degree_P).long().clamp_max(degree_P - 1)
+
+
 class WalkStream:
     """Serves random walks over the directed edges: a head ∝ degree^power, then each step uniform over the edges that leave (backtracking allowed)."""
 
@@ -49,7 +56,7 @@ class WalkStream:
         row_P = here_P  # at level 1 a row comes from its entity, later from its row of the level before
         levels: list[Level] = []
         for length, count in enumerate(self.at_least, start=1):
-            edge_P = self._edges(here_P[:count], generator)
+            edge_P = random_edges(self.adjacency, here_P[:count], generator)
             relation_T, source_TW = group_by_relation(self.adjacency.relation_N[edge_P], self.num_directed, self.tile)
             tail_P = self.adjacency.tail_N[edge_P]
             chosen_P = (torch.rand(count, generator=generator, device=edge_P.device) * length < 1).float()
@@ -60,12 +67,6 @@ class WalkStream:
             here_P = tail_P
             row_P = self._places(source_TW, count)
         return PathBatch(tuple(levels))
-
-    def _edges(self, head_P: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw one outgoing edge of each entity, uniformly."""
-        degree_P = self.adjacency.degree_E[head_P]
-        draw_P = torch.rand(len(head_P), generator=generator, device=head_P.device, dtype=torch.float64)
-        return self.adjacency.offset_E1[head_P] + (draw_P * degree_P).long().clamp_max(degree_P - 1)
 
     @staticmethod
     def _places(source_TW: Tensor, count: int) -> Tensor:

@@ -14,12 +14,14 @@ from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import directed
 from relcode.model.parameters import Parameters, initial_parameters
-from relcode.recipes import fit_to_data
 from relcode.sampling.batches import copy_batch_
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
+from relcode.sampling.questions import PathStream, QuestionBatch, QuestionStream
 from relcode.sampling.walks import WalkStream
 from relcode.training.capture import capture
+from relcode.training.fit import fit_settings
+from relcode.training.softmax_step import take_softmax_step
 from relcode.training.state import StepStats, TrainState
 from relcode.training.step import Stream, take_step
 
@@ -58,7 +60,10 @@ class Stepper:
         return loss, edges, coder_loss
 
     def _move(self) -> None:
-        result = take_step(self.parameters, self.batch, self.noise, self.settings, self.anneal, self.generator)
+        if isinstance(self.batch, QuestionBatch):
+            result = take_softmax_step(self.parameters, self.batch, self.settings, self.anneal, self.generator)
+        else:
+            result = take_step(self.parameters, self.batch, self.noise, self.settings, self.anneal, self.generator)
         self.totals += torch.stack([result.loss, result.edges, result.coder_loss])
 
 
@@ -81,10 +86,31 @@ class Trainer:
 
 def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> Trainer:
     """Prepare the stream of facts (or of walks, where paths are asked for) and the noise."""
-    settings = fit_to_data(settings, len(dataset.train))
+    settings = fit_settings(settings, dataset)
     directed_N3 = directed(dataset.train, dataset.num_relations)
     noise = NoiseSource(directed_N3, settings.sampling.noise, device)
+    if settings.model.objective == "softmax":
+        return Trainer(_make_questions(dataset, directed_N3, settings, device), noise, settings, device)
     return Trainer(_make_stream(dataset, directed_N3, settings.sampling, settings.training.seed, device), noise, settings, device)
+
+
+def _make_questions(dataset: Dataset, directed_N3: Tensor, settings: Settings, device: torch.device) -> QuestionStream:
+    """Return the stream of questions, with paths beside them where they are asked for."""
+    softmax, seed, paths = settings.softmax, settings.training.seed, None
+    assert softmax.questions is not None, "fit_settings fills this in"
+    if softmax.path_weight > 0:
+        adjacency = Adjacency.build(dataset.train, dataset.num_entities, dataset.num_relations)
+        paths = PathStream(adjacency, dataset.num_directed, tiles=softmax.path_tiles, tile=softmax.path_tile, seed=seed, device=device)
+    return QuestionStream(
+        directed_N3,
+        dataset.num_directed,
+        questions=softmax.questions,
+        tile=softmax.tile,
+        answers=softmax.answers,
+        seed=seed,
+        device=device,
+        paths=paths,
+    )
 
 
 def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettings, seed: int, device: torch.device) -> Stream:

@@ -11,20 +11,21 @@ from torch import Tensor
 from relcode.config import Settings
 from relcode.model.autoencoder import coder_gradients, flatten_matrices
 from relcode.model.orthogonality import orthogonal_pull
-from relcode.model.parameters import Parameters, coder_in_force, shrink
+from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
 from relcode.model.paths import NceRule, path_gradients
 from relcode.ops.rows import cumulative, draw_rows, row_counts
 from relcode.sampling.batches import PathBatch
 from relcode.sampling.noise import NoiseSource
+from relcode.sampling.questions import QuestionBatch
 from relcode.training.updates import update_heads_, update_matrices_, update_tails_
 
 
 class Stream(Protocol):
-    """Serves batches: facts or walks."""
+    """Serves batches: facts, walks or questions."""
 
     steps_per_epoch: int
 
-    def batch(self, step: int, generator: torch.Generator) -> PathBatch:
+    def batch(self, step: int, generator: torch.Generator) -> PathBatch | QuestionBatch:
         """Return the batch of a step."""
 
 
@@ -59,8 +60,8 @@ def take_step(
     def rows(table_ED: Tensor, shrink_E: Tensor, entity: Tensor) -> Tensor:
         return table_ED[entity] * shrink_E[entity][..., None]
 
-    tails = [rows(parameters.tail_ED, tail_shrink_E, level.tail_TW) for level in batch.levels]
-    noise_vectors = [rows(parameters.tail_ED, tail_shrink_E, noise_GK) for noise_GK in noises]
+    tails = [rows(parameters.tails, tail_shrink_E, level.tail_TW) for level in batch.levels]
+    noise_vectors = [rows(parameters.tails, tail_shrink_E, noise_GK) for noise_GK in noises]
     head_TWD = rows(parameters.head_ED, head_shrink_E, first.source_TW)
     found = path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
     prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
@@ -72,7 +73,8 @@ def take_step(
         pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * anneal, sampling.edges / updates.orthogonal_every, generator)
     coder_loss = found.loss.new_zeros(())
     if settings.model.autoencoder:
-        coder_loss = train_coder_(parameters, count_S, settings, anneal, generator)
+        assert settings.coder.every is not None, "fit_to_data fills this in"
+        coder_loss = train_coder_(parameters, count_S, settings, sampling.edges / settings.coder.every, anneal, generator)
     return StepResult(found.loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
 
 
@@ -100,14 +102,12 @@ def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tens
     parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * step_J[:, None, None])
 
 
-def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
-    """Take the autoencoder steps that are due after this batch, one for each ``every`` matrix updates, a few relations at a time.
+def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, due: float, anneal: Tensor, generator: torch.Generator) -> Tensor:
+    """Take the ``due`` autoencoder updates of this batch, a few relations at a time.
 
     They follow each other as in the released program: encoder and decoder are small and shared by all relations, and many updates summed up
     would overshoot and let all codes collapse.
     """
-    assert settings.sampling.edges is not None and settings.coder.every is not None, "fit_to_data fills these in"
-    due = settings.sampling.edges / settings.coder.every
     steps = max(1, round(due / settings.coder.batch))
     losses = [_coder_step_(parameters, count_S, settings, anneal, due / steps, generator) for _ in range(steps)]
     return torch.stack(losses).mean()
@@ -116,17 +116,23 @@ def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, an
 def _coder_step_(parameters: Parameters, count_S: Tensor, settings: Settings, anneal: Tensor, expected: float, generator: torch.Generator) -> Tensor:
     """Take one autoencoder step on some of the relations that were just updated; their matrices feel it at rate η2/(1 + η2·λ2·τ_r)."""
     coder, matrix_SDD = settings.coder, parameters.matrix_SDD
-    relation_J, _ = draw_matrices(count_S, expected, generator)
+    if coder.draw == "uniform":
+        relation_J = torch.randint(len(matrix_SDD), (max(1, round(expected)),), generator=generator, device=matrix_SDD.device)
+    else:
+        relation_J, _ = draw_matrices(count_S, expected, generator)
     noise_JK = torch.randint(len(matrix_SDD), (len(relation_J), coder.noises), generator=generator, device=matrix_SDD.device)
     encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
-    flat_JQ = flatten_matrices(matrix_SDD[relation_J])
+    drawn_JDD = matrix_SDD[relation_J]
+    flat_JQ = flatten_matrices(drawn_JDD)
     noise_JKQ = flatten_matrices(matrix_SDD[noise_JK.flatten()]).unflatten(0, noise_JK.shape)
     found = coder_gradients(
         flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=coder.smooth_relu, saturation=settings.updates.saturation, scale=coder.scale
     )
     factor = anneal * (expected / len(relation_J))
-    rate_S = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S)).float()
-    change_JQ = found.matrix_JQ * (factor * rate_S[relation_J])[:, None]
+    rate_J = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[relation_J])).float()
+    if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
+        rate_J = rate_J / matrix_scale(drawn_JDD, True)
+    change_JQ = found.matrix_JQ * (factor * rate_J)[:, None]
     matrix_SDD.index_add_(0, relation_J, change_JQ.unflatten(1, matrix_SDD.shape[1:]))
     assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
     parameters.encoder_CQ.add_(found.encoder_CQ * (coder.rate * factor))

@@ -57,10 +57,10 @@ def update_tails_(
         change += [gradients.tail_TWD.flatten(0, 1), gradients.noise_GKD.flatten(0, 1)]
         curve += [gradients.tail_curve_TW.flatten(), gradients.noise_curve_GK.flatten()]
     entity_X, weight_X = torch.cat(index), torch.cat(weight)
-    count_E = row_counts(entity_X, weight_X, len(parameters.tail_ED))
-    curve_E = row_counts(entity_X, torch.cat(curve), len(parameters.tail_ED))
+    count_E = row_counts(entity_X, weight_X, len(parameters.head_ED))
+    curve_E = row_counts(entity_X, torch.cat(curve), len(parameters.head_ED))
     factor_E = damped(curve_E, settings.vector_rate, settings.vector_damping, anneal)
-    parameters.tail_ED.index_add_(0, entity_X, torch.cat(change) * (settings.vector_rate * factor_E[entity_X])[:, None])
+    parameters.tails.index_add_(0, entity_X, torch.cat(change) * (settings.vector_rate * factor_E[entity_X])[:, None])
     parameters.tail_count_E.add_(count_E * factor_E)
 
 

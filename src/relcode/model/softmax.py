@@ -1,0 +1,124 @@
+"""The softmax objective: a question (h, r, ?) must find its answers among all entities, and vectors pay for their length.
+
+For a question with query q = u_h M_r and n known answers a,
+
+    loss = Σ_a −ln softmax(q·v)_a = n · ln Σ_e exp(q·v_e) − Σ_a q·v_a
+
+which is the cross entropy of each fact, with the sum over all entities e computed once for n facts. The penalty on a fact is DURA's (Zhang et al.,
+2020) with a share of its own for the images,
+
+    λ (‖u_h‖² + ‖v_t‖² + κ ‖u_h M_r‖² + κ ‖M_r v_t‖²)
+
+It bounds the nuclear norm of the score tensor, and since −2 u_h M_r v_t + ‖u_h M_r‖² + ‖v_t‖² = ‖u_h M_r − v_t‖², it draws the image of a head
+towards its answers: with one vector an entity, a path can go on from there. That is why these matrices compose.
+
+A two-step path h → m → t is the question (u_h M_1) · (‖v_m‖/‖u_h M_1‖) · M_2 with the one answer t. Images are shorter than vectors, and without the
+factor (a constant to the gradient) logits of paths would be too small, and pull all lengths up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from relcode.ops.tiles import PlainTiles
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGradients:
+    """Descent directions of the loss: towards queries, and towards the vectors of candidates (all entities, or those drawn) and of answers."""
+
+    loss: Tensor
+    query_BD: Tensor
+    candidate_KD: Tensor
+    answer_BMD: Tensor
+
+
+def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
+    """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a); candidates are all entities, so answers are among them."""
+    score_BE = query_BD @ vector_ED.T
+    total_B, count_B1 = torch.logsumexp(score_BE, dim=1), weight_BM.sum(1, keepdim=True)
+    gold_BM = score_BE.gather(1, answer_BM)
+    loss = (count_B1[:, 0] * total_B - (weight_BM * gold_BM).sum(1)).sum()
+    share_BE = score_BE.sub_(total_B[:, None]).exp_().mul_(count_B1).scatter_add_(1, answer_BM, -weight_BM)
+    nothing_BMD = query_BD.new_zeros(()).expand(*answer_BM.shape, query_BD.shape[1])
+    return AnswerGradients(loss, share_BE @ vector_ED, share_BE.T @ query_BD, nothing_BMD)
+
+
+def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:
+    """Return the gradients with K entities drawn uniformly standing for all E: Σ_e exp(q·v_e) ≈ Σ_a exp(q·v_a) + (E/K) Σ_k exp(q·v_k)."""
+    score_BK = query_BD @ candidate_KD.T
+    gold_BM = torch.einsum("bd,bmd->bm", query_BD, answer_BMD)
+    lift = torch.log(torch.tensor(num_entities / len(candidate_KD), device=query_BD.device))
+    score_BX = torch.cat([gold_BM.masked_fill(weight_BM == 0, -torch.inf), score_BK + lift], dim=1)
+    total_B1, count_B1 = torch.logsumexp(score_BX, dim=1, keepdim=True), weight_BM.sum(1, keepdim=True)
+    loss = ((count_B1 * total_B1)[:, 0] - (weight_BM * gold_BM).sum(1)).sum()
+    share_BX = (score_BX - total_B1).exp() * count_B1
+    own_BM, share_BK = share_BX[:, : weight_BM.shape[1]] - weight_BM, share_BX[:, weight_BM.shape[1] :]
+    query_gradient_BD = share_BK @ candidate_KD + torch.einsum("bm,bmd->bd", own_BM, answer_BMD)
+    return AnswerGradients(loss, query_gradient_BD, share_BK.T @ query_BD, own_BM[..., None] * query_BD[:, None])
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionGradients:
+    """Descent directions of a batch of questions: heads, answers, the tiles' matrices, and the candidates."""
+
+    loss: Tensor
+    head_TWD: Tensor
+    answer_TXD: Tensor  # X = W·M
+    matrix_TDD: Tensor
+    candidate_KD: Tensor
+
+
+def question_gradients(
+    tiles: PlainTiles,
+    head_TWD: Tensor,
+    answer_TXD: Tensor,
+    weight_TX: Tensor,
+    found: AnswerGradients,
+    query_TWD: Tensor,
+    penalty: float,
+    share: float,
+) -> QuestionGradients:
+    """Lead the gradients of the softmax back to heads and matrices, and add those of the penalty; ``query_TWD`` is u_h M_r."""
+    T, W, D = head_TWD.shape
+    count_TW1 = weight_TX.view(T, W, -1).sum(2)[..., None]
+    push, image_push = 2 * penalty, 2 * penalty * share
+    query_gradient_TWD = found.query_BD.view(T, W, D) + image_push * count_TW1 * query_TWD
+    image_TXD = tiles.back(answer_TXD) * weight_TX[..., None]  # M_r v_t
+    own_TXD = found.answer_BMD.reshape(T, -1, D) + push * weight_TX[..., None] * answer_TXD
+    return QuestionGradients(
+        loss=found.loss,
+        head_TWD=tiles.back(query_gradient_TWD) + push * count_TW1 * head_TWD,
+        answer_TXD=own_TXD + image_push * tiles.product(image_TXD),
+        matrix_TDD=torch.baddbmm(torch.bmm(head_TWD.mT, query_gradient_TWD), image_TXD.mT, answer_TXD, alpha=image_push),
+        candidate_KD=found.candidate_KD,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """A path's way forward: the image of the head at the scale of the middle entity, and the query of the whole path."""
+
+    scale_TW1: Tensor
+    image_TWD: Tensor
+    query_TWD: Tensor
+
+
+def path_forward(first: PlainTiles, second: PlainTiles, head_TWD: Tensor, middle_TWD: Tensor) -> PathStep:
+    """Return q = s (u_h M_1) M_2 with s = ‖v_m‖/‖u_h M_1‖, a constant to the gradient."""
+    raw_TWD = first.product(head_TWD)
+    scale_TW1 = middle_TWD.norm(dim=-1, keepdim=True) / raw_TWD.norm(dim=-1, keepdim=True).clamp_min(1e-30)
+    image_TWD = raw_TWD * scale_TW1
+    return PathStep(scale_TW1, image_TWD, second.product(image_TWD))
+
+
+def path_backward(
+    first: PlainTiles, second: PlainTiles, head_TWD: Tensor, step: PathStep, query_gradient_TWD: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Lead the gradient of a path's query back to the head and both matrices."""
+    image_gradient_TWD = second.back(query_gradient_TWD) * step.scale_TW1
+    head_gradient_TWD = first.back(image_gradient_TWD)
+    return head_gradient_TWD, torch.bmm(head_TWD.mT, image_gradient_TWD), torch.bmm(step.image_TWD.mT, query_gradient_TWD)

@@ -1,0 +1,26 @@
+"""Settings left open are filled in from the dataset, so that what is saved with a run is complete."""
+
+from __future__ import annotations
+
+import torch
+
+from relcode.config import Settings
+from relcode.errors import SettingError
+from relcode.graph.dataset import Dataset
+from relcode.recipes import DataShape, fit_softmax, fit_to_data
+
+
+def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
+    """Return the settings with everything that depends on the data filled in."""
+    if settings.model.shared and settings.model.objective != "softmax":
+        raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
+    if settings.model.objective == "softmax":
+        settings = fit_softmax(settings, shape_of(dataset))
+    return fit_to_data(settings, len(dataset.train))
+
+
+def shape_of(dataset: Dataset) -> DataShape:
+    """Count what the rules look at, over the training facts."""
+    head_N, _, tail_N = dataset.train.unbind(1)
+    pair_N = torch.minimum(head_N, tail_N) * dataset.num_entities + torch.maximum(head_N, tail_N)
+    return DataShape(facts=len(dataset.train), entities=dataset.num_entities, relations=dataset.num_relations, pairs=len(torch.unique(pair_N)))

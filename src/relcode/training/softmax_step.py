@@ -1,0 +1,105 @@
+"""One step of the softmax objective: ask a batch of questions (and paths), move vectors and matrices by Adagrad, let the autoencoder speak."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from relcode.config import Settings
+from relcode.model.parameters import Parameters
+from relcode.model.softmax import AnswerGradients, full_softmax, path_backward, path_forward, question_gradients, sampled_softmax
+from relcode.ops.rows import row_counts
+from relcode.ops.tiles import tiles_of
+from relcode.sampling.questions import PathTiles, QuestionBatch
+from relcode.training.adagrad import adagrad_, adagrad_rows_
+from relcode.training.step import StepResult, train_coder_
+
+
+class Gathered:
+    """The gradients of a step as they come in: rows of vectors, tiles of matrices, and all candidates at once."""
+
+    def __init__(self, parameters: Parameters, candidate_K: Tensor | None) -> None:
+        """Begin with nothing; ``candidate_K`` are the entities drawn, None for all."""
+        self.parameters, self.candidate_K = parameters, candidate_K
+        self.head: list[tuple[Tensor, Tensor]] = []
+        self.tail: list[tuple[Tensor, Tensor]] = []
+        self.matrix: list[tuple[Tensor, Tensor]] = []
+        self.candidate_KD: Tensor | None = None
+
+    def answer(self, query_BD: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
+        """Weigh queries against the candidates, keeping what goes to these."""
+        tail_ED = self.parameters.tails
+        if self.candidate_K is None:
+            found = full_softmax(query_BD, tail_ED, answer_BM, weight_BM)
+        else:
+            found = sampled_softmax(query_BD, tail_ED[self.candidate_K], tail_ED[answer_BM], weight_BM, len(tail_ED))
+        self.candidate_KD = found.candidate_KD if self.candidate_KD is None else self.candidate_KD + found.candidate_KD
+        return found
+
+    def descend_(self, rate: Tensor, matrix_rate: Tensor) -> None:
+        """Move the parameters against what was gathered."""
+        parameters = self.parameters
+        assert self.candidate_KD is not None and parameters.head_square_ED is not None and parameters.matrix_square_SDD is not None
+        if self.candidate_K is not None:
+            self.tail.append((self.candidate_K, self.candidate_KD))
+        if parameters.tail_ED is None:
+            self._vectors_(parameters.head_ED, parameters.head_square_ED, self.head + self.tail, True, rate)
+        else:
+            assert parameters.tail_square_ED is not None
+            self._vectors_(parameters.head_ED, parameters.head_square_ED, self.head, False, rate)
+            self._vectors_(parameters.tail_ED, parameters.tail_square_ED, self.tail, True, rate)
+        relation_T, gradient_TDD = (torch.cat(part) for part in zip(*self.matrix, strict=True))
+        adagrad_rows_(parameters.matrix_SDD, parameters.matrix_square_SDD, relation_T, gradient_TDD, matrix_rate)
+
+    def _vectors_(self, vector_ED: Tensor, square_ED: Tensor, rows: list[tuple[Tensor, Tensor]], has_candidates: bool, rate: Tensor) -> None:
+        """Move vectors: all of them where all are candidates, else those touched."""
+        entity_X = torch.cat([entity.flatten() for entity, _ in rows])
+        gradient_XD = torch.cat([gradient.flatten(0, -2) for _, gradient in rows])
+        if self.candidate_K is None and has_candidates:
+            assert self.candidate_KD is not None
+            adagrad_(vector_ED, square_ED, self.candidate_KD.index_add_(0, entity_X, gradient_XD), rate)
+        else:
+            adagrad_rows_(vector_ED, square_ED, entity_X, gradient_XD, rate)
+
+
+def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> StepResult:
+    """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
+    softmax = settings.softmax
+    assert softmax.penalty is not None and softmax.matrix_rate is not None, "fit_settings fills these in"
+    T, W, M = batch.answer_TWM.shape
+    drawn = None
+    if softmax.candidates is not None:
+        drawn = torch.randint(len(parameters.head_ED), (softmax.candidates,), generator=generator, device=batch.head_TW.device)
+    gathered = Gathered(parameters, drawn)
+    tiles = tiles_of(parameters.matrix_SDD, batch.relation_T)
+    head_TWD = parameters.head_ED[batch.head_TW]
+    query_TWD = tiles.product(head_TWD)
+    answers = gathered.answer(query_TWD.flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))
+    answer_TX, weight_TX = batch.answer_TWM.view(T, W * M), batch.weight_TWM.view(T, W * M)
+    found = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, answers, query_TWD, softmax.penalty, softmax.image_share)
+    gathered.head.append((batch.head_TW, found.head_TWD))
+    gathered.tail.append((answer_TX, found.answer_TXD))
+    gathered.matrix.append((batch.relation_T, found.matrix_TDD))
+    if batch.paths is not None:
+        follow_paths(gathered, batch.paths, softmax.path_weight)
+    gathered.descend_(softmax.rate * anneal, softmax.matrix_rate * anneal)
+    coder_loss = found.loss.new_zeros(())
+    if settings.model.autoencoder:
+        assert settings.coder.every is not None, "fit_settings fills this in"
+        count_S = row_counts(batch.relation_T, weight_TX.sum(1), len(parameters.matrix_SDD))
+        coder_loss = train_coder_(parameters, count_S, settings, T * W / settings.coder.every, anneal, generator)
+    return StepResult(found.loss, weight_TX.sum(), coder_loss)
+
+
+def follow_paths(gathered: Gathered, paths: PathTiles, weight: float) -> None:
+    """Add the gradients of two-step paths, each weighing ``weight`` facts."""
+    parameters = gathered.parameters
+    first, second = (tiles_of(parameters.matrix_SDD, relation_T) for relation_T in (paths.first_T, paths.second_T))
+    head_TWD = parameters.head_ED[paths.head_TW]
+    step = path_forward(first, second, head_TWD, parameters.tails[paths.middle_TW])
+    weight_B1 = (paths.weight_TW * weight).flatten()[:, None]
+    found = gathered.answer(step.query_TWD.flatten(0, 1), paths.tail_TW.flatten()[:, None], weight_B1)
+    head_gradient_TWD, first_TDD, second_TDD = path_backward(first, second, head_TWD, step, found.query_BD.view_as(head_TWD))
+    gathered.head.append((paths.head_TW, head_gradient_TWD))
+    gathered.tail.append((paths.tail_TW, found.answer_BMD[:, 0].reshape(head_TWD.shape)))
+    gathered.matrix += [(paths.first_T, first_TDD), (paths.second_T, second_TDD)]

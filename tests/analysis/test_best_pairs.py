@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from completion import Case, random_case, slow_best, slow_evidence, slow_score
+
+from relcode.analysis.best_pairs import PairFinder, Search, Shifts
+from relcode.analysis.candidates import Candidates
+from relcode.errors import NotFinite
+
+SHIFTS = Shifts(head=-0.7, tail=0.4, other=-0.5)
+
+
+def check(case: Case, search: Search, block_numbers: int | None = None) -> int:
+    """Compare one search with the loops; return how many pairs there are."""
+    expected = [one for one in slow_best(case, search) if one[0] >= search.least][: search.top]
+    found = case.finder(block_numbers).best(search)
+    assert list(zip(found.head_X.tolist(), found.tail_X.tolist(), strict=True)) == [one[1:] for one in expected]
+    for place, (_, head, tail) in enumerate(expected):
+        assert float(found.evidence_X[place]) == pytest.approx(slow_evidence(case, head, search.relation, tail), abs=1e-4)
+        assert float(found.score_X[place]) == pytest.approx(slow_score(case.scorer, head, search.relation, tail), abs=1e-4)
+    return len(expected)
+
+
+@pytest.mark.parametrize("any_type", [False, True])
+@pytest.mark.parametrize("shifts", [Shifts(), SHIFTS], ids=["plain", "shifted"])
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_agree_with_loops_over_all_pairs(seed: int, shifts: Shifts, any_type: bool) -> None:
+    case = random_case(seed)
+    for relation in range(case.dataset.num_directed):
+        everything = Search(relation=relation, top=1000, any_type=any_type, shifts=shifts)
+        count = check(case, everything)
+        assert count > 5
+        for block_numbers in (1, 30):
+            check(case, replace(everything, top=5), block_numbers)
+
+
+def test_a_part_and_a_least_worth() -> None:
+    case = random_case(1)
+    for any_type in (False, True):
+        whole = Search(relation=1, top=1000, any_type=any_type, shifts=SHIFTS)
+        middle = slow_best(case, whole)[8][0] + 1e-4
+        assert 0 < check(case, replace(whole, least=middle)) <= 8
+        for block_numbers in (None, 10):
+            check(case, replace(whole, heads=torch.tensor([2, 5, 13])), block_numbers)
+            check(case, replace(whole, tails=torch.tensor([0, 3])), block_numbers)
+        check(case, replace(whole, heads=torch.tensor([13]), top=3))  # never trained
+
+
+def test_equals_come_by_number_whatever_the_blocks() -> None:
+    case = random_case(2)
+    flat = replace(case, scorer=replace(case.scorer, head_ED=torch.zeros_like(case.scorer.head_ED)))
+    names = []
+    for block_numbers in (1, 7, 40, None):
+        found = flat.finder(block_numbers).best(Search(relation=1, top=10))
+        names.append(list(zip(found.head_X.tolist(), found.tail_X.tolist(), strict=True)))
+    assert names[0] == sorted(names[0]) and names == [names[0]] * 4
+
+
+def test_what_there_is_to_say_about_pairs() -> None:
+    case = random_case(3)
+    R = case.dataset.num_relations
+    found = case.finder().best(Search(relation=0, top=50, any_type=True))
+    facts = torch.cat([case.dataset.split(name) for name in ("train", "valid", "test")]).tolist()
+    for place, (head, tail) in enumerate(zip(found.head_X.tolist(), found.tail_X.tolist(), strict=True)):
+        assert bool(found.head_asked_X[place]) == any(h == head and r == 0 for h, r, _ in facts)
+        assert bool(found.tail_asked_X[place]) == any(t == tail and r == 0 for _, r, t in facts)
+        typed = head in case.candidates.heads(0).tolist() and tail in case.candidates.heads(R).tolist()
+        assert bool(found.other_X[place]) == (not typed)
+    assert 0 < int(found.other_X.sum()) < len(found)
+
+
+def test_edges() -> None:
+    case = random_case()
+    assert len(case.finder().best(Search(relation=0, top=0))) == 0
+    none = Candidates.of(torch.empty((0, 3), dtype=torch.int64), case.dataset.num_entities, case.dataset.num_relations)
+    finder = PairFinder(case.scorer, none, case.known)
+    for any_type in (False, True):
+        assert len(finder.best(Search(relation=0, top=3, any_type=any_type))) == 0
+    assert len(case.finder().best(Search(relation=0, top=3, least=float("inf")))) == 0
+    assert case.finder().pairs_in(Search(relation=0, top=1)) == len(case.candidates.heads(0)) * len(case.candidates.tails(0))
+    with pytest.raises(ValueError, match="cannot be preferred"):
+        Shifts(other=0.1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("block_numbers", [1, None])
+def test_a_diverged_model_suggests_nothing(value: float, block_numbers: int | None) -> None:
+    case = random_case()
+    broken = replace(case, scorer=replace(case.scorer, matrix_SDD=case.scorer.matrix_SDD * value))
+    with pytest.raises(NotFinite, match="diverged"):
+        broken.finder(block_numbers).best(Search(relation=0, top=3))

@@ -78,11 +78,11 @@ def test_settings_that_are_given_stay() -> None:
 # ---- the default recipe: what it leaves open is chosen from the data's shape
 
 SHAPES = {
-    "fb15k-237": DataShape(facts=272_115, entities=14_541, relations=237, pairs=212_600),
-    "wn18rr": DataShape(facts=86_835, entities=40_943, relations=11, pairs=71_800),
-    "kinship": DataShape(facts=8_544, entities=104, relations=25, pairs=5_150),
-    "one fact": DataShape(facts=1, entities=2, relations=1, pairs=1),
-    "nothing": DataShape(facts=0, entities=0, relations=0, pairs=0),
+    "fb15k-237": DataShape(facts=272_115, entities=14_541, relations=237, pairs=212_600, questions=149_689),
+    "wn18rr": DataShape(facts=86_835, entities=40_943, relations=11, pairs=71_800, questions=103_300),
+    "kinship": DataShape(facts=8_544, entities=104, relations=25, pairs=5_150, questions=3_130),
+    "one fact": DataShape(facts=1, entities=2, relations=1, pairs=1, questions=2),
+    "nothing": DataShape(facts=0, entities=0, relations=0, pairs=0, questions=0),
 }
 
 
@@ -92,6 +92,7 @@ def test_the_default_recipe_is_filled_in_for_any_data(name: str) -> None:
     softmax = settings.softmax
     assert settings.model.dim is not None and softmax.questions is not None and softmax.matrix_rate is not None and softmax.penalty is not None
     assert 0.002 <= softmax.penalty < 0.3 and 0.01 <= softmax.matrix_rate <= softmax.rate and 128 <= softmax.questions <= 1024
+    assert softmax.answers == (1 if name in ("wn18rr", "one fact") else 4)
     assert softmax.candidates is None  # all entities fit
     assert fit_softmax(settings, SHAPES["wn18rr"]) == settings  # filled in once, they stay
 
@@ -103,7 +104,7 @@ def test_the_penalty_follows_the_density() -> None:
 
 
 def test_more_entities_than_fit_are_drawn_from() -> None:
-    settings = fit_softmax(recipe("default"), DataShape(facts=10**8, entities=10**7, relations=100, pairs=10**8))
+    settings = fit_softmax(recipe("default"), DataShape(facts=10**8, entities=10**7, relations=100, pairs=10**8, questions=10**8))
     assert settings.softmax.candidates is not None and settings.softmax.questions is not None
     assert settings.softmax.candidates * settings.softmax.questions <= 1 << 28
     assert settings.softmax.candidates < 10**7

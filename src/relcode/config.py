@@ -91,8 +91,8 @@ class ModelSettings(_Checked):
     autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
     code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
     normalise: bool = option(True, "use every matrix at Frobenius norm √d")
-    initial: Literal["identity", "gaussian", "small"] = option(
-        "identity", "matrices start at (I+G)/2 (identity), at G (gaussian) or at G/8 (small), G ~ N(0, 1/d)"
+    initial: Literal["identity", "gaussian", "small", "leaning"] = option(
+        "identity", "matrices start at (I+G)/2 (identity), G (gaussian), G/8 (small) or I/4 + G/8 (leaning), G ~ N(0, 1/d)"
     )
 
     @property
@@ -147,7 +147,9 @@ class SoftmaxSettings(_Checked):
 
     questions: int | None = option(None, "questions in one step (none: chosen from the number of facts)", _POSITIVE_INT)
     tile: int = option(16, "questions of one relation that are multiplied together", _POSITIVE_INT)
-    answers: int = option(4, "a question with more known answers than this is asked several times an epoch", _POSITIVE_INT)
+    answers: int | None = option(
+        None, "a question with more known answers than this is asked several times an epoch (none: 1 or 4, by how many they have)", _POSITIVE_INT
+    )
     candidates: int | None = option(None, "entities drawn to stand for all of them (none: all where they fit)", _POSITIVE_INT)
     rate: float = option(0.1, "Adagrad's rate for entity vectors", _POSITIVE)
     matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)

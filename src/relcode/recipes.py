@@ -55,7 +55,7 @@ def default() -> Settings:
         recipe="default",
         model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial="small"),
         coder=CoderSettings(draw="uniform", matrix_rate=2.0**-3, every=32.0),
-        training=TrainingSettings(epochs=40),
+        training=TrainingSettings(epochs=60),
     )
 
 
@@ -67,6 +67,7 @@ class DataShape:
     entities: int  # of all splits: the candidates
     relations: int
     pairs: int  # distinct pairs of entities joined by a fact, in either order
+    questions: int  # distinct (h, r, ?) and (?, r, t)
 
 
 LEAST_PENALTY = 0.002
@@ -92,10 +93,11 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
         penalty = 0.014 * (facts / max(1, shape.relations)) ** 0.28 * (facts / max(1, shape.pairs)) ** -1.8
         penalty = max(LEAST_PENALTY, round(penalty, 4))
     matrix_rate = softmax.matrix_rate or round(softmax.rate * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
+    answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:
         candidates = MOST_SCORES // questions
-    filled = replace(softmax, questions=questions, penalty=penalty, matrix_rate=matrix_rate, candidates=candidates)
+    filled = replace(softmax, questions=questions, answers=answers, penalty=penalty, matrix_rate=matrix_rate, candidates=candidates)
     return replace(settings, softmax=filled)
 
 

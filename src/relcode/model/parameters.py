@@ -71,8 +71,10 @@ def initial_parameters(
     matrix_SDD = gaussian(num_directed, d, d)
     if settings.initial == "identity":
         matrix_SDD.add_(torch.eye(d, device=device)).div_(2)
-    elif settings.initial == "small":
+    elif settings.initial in ("small", "leaning"):
         matrix_SDD.div_(8)
+        if settings.initial == "leaning":
+            matrix_SDD.add_(torch.eye(d, device=device), alpha=0.25)
     encoder_CQ = gaussian(c, d * d) if settings.autoencoder else None
     adagrad = settings.objective == "softmax"
 

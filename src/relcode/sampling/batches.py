@@ -29,16 +29,17 @@ class PathBatch:
 
 
 def copy_batch_(target: object, source: object) -> None:
-    """Copy a batch, of walks or of questions, into the tensors of another of the same shape, however its records are nested."""
-    if isinstance(target, Tensor):
-        assert isinstance(source, Tensor)
-        target.copy_(source)
-    elif isinstance(target, tuple) and isinstance(source, tuple):
-        for old, new in zip(target, source, strict=True):
-            copy_batch_(old, new)
-    elif is_dataclass(target):
-        for item in fields(target):
-            copy_batch_(getattr(target, item.name), getattr(source, item.name))
+    """Copy a batch, of walks or of questions, into the tensors of another of the same shape, in as few launches as torch can."""
+    torch._foreach_copy_(batch_tensors(target), batch_tensors(source))
+
+
+def batch_tensors(batch: object) -> list[Tensor]:
+    """Return the tensors of a batch in a fixed order, however its records are nested."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    if isinstance(batch, tuple):
+        return [tensor for part in batch for tensor in batch_tensors(part)]
+    return [tensor for item in fields(batch) for tensor in batch_tensors(getattr(batch, item.name))] if is_dataclass(batch) else []
 
 
 def group_by_relation(relation_P: Tensor, num_directed: int, width: int) -> tuple[Tensor, Tensor]:

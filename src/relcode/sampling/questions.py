@@ -69,27 +69,24 @@ class QuestionStream:
         tiles = int(((torch.bincount(self.relation_Y, minlength=num_directed) + tile - 1) // tile).sum())
         self.tiles_per_step = min(max(1, questions // tile), tiles)
         self.steps_per_epoch = -(-tiles // self.tiles_per_step)
-        self._planned: tuple[int, Tensor, Tensor, Tensor] | None = None
+        self._planned: tuple[int, QuestionBatch] | None = None
 
     def batch(self, step: int, generator: torch.Generator) -> QuestionBatch:
         """Return the batch of the given step; all its randomness is in the epoch's plan."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = (epoch, *self._plan(epoch))
-        _, relation_T, asked_TW, answer_YM = self._planned
-        here = slice(place * self.tiles_per_step, (place + 1) * self.tiles_per_step)
-        used_TW = asked_TW[here]
-        answer_TWM = torch.where(used_TW[..., None] >= 0, answer_YM[used_TW], -1)
+            self._planned = (epoch, self._plan(epoch))
+        plan, here = self._planned[1], slice(place * self.tiles_per_step, (place + 1) * self.tiles_per_step)
         return QuestionBatch(
-            relation_T=relation_T[here],
-            head_TW=self.head_Y[used_TW],
-            answer_TWM=answer_TWM.clamp_min(0),
-            weight_TWM=(answer_TWM >= 0).float(),
+            relation_T=plan.relation_T[here],
+            head_TW=plan.head_TW[here],
+            answer_TWM=plan.answer_TWM[here],
+            weight_TWM=plan.weight_TWM[here],
             paths=None if self.paths is None else self.paths.batch(step, self.steps_per_epoch),
         )
 
-    def _plan(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return each tile's relation and questions (−1 for padding) in the order of the epoch, and the answers of every question."""
+    def _plan(self, epoch: int) -> QuestionBatch:
+        """Return all the tiles of an epoch in their order; a step is a slice of them, so that serving it costs nothing."""
         device = self.tail_N.device
         generator = torch.Generator(device).manual_seed(epoch_seed(self.seed, epoch))
         order_N = torch.randperm(len(self.tail_N), generator=generator, device=device)
@@ -101,7 +98,9 @@ class QuestionStream:
         shuffled_Y = torch.randperm(len(self.head_Y), generator=generator, device=device)
         relation_T, source_TW = group_by_relation(self.relation_Y[shuffled_Y], self.num_directed, self.tile)
         asked_TW = torch.cat([shuffled_Y, shuffled_Y.new_full((1,), -1)])[source_TW]
-        return *shuffled_tiles(relation_T, asked_TW, self.steps_per_epoch, self.tiles_per_step, generator), answer_YM
+        relation_T, asked_TW = shuffled_tiles(relation_T, asked_TW, self.steps_per_epoch, self.tiles_per_step, generator)
+        answer_TWM = torch.where(asked_TW[..., None] >= 0, answer_YM[asked_TW], -1)
+        return QuestionBatch(relation_T, self.head_Y[asked_TW], answer_TWM.clamp_min(0), (answer_TWM >= 0).float())
 
 
 def shuffled_tiles(label_T: Tensor, row_TW: Tensor, steps: int, per_step: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,13 @@ def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
 
 def shape_of(dataset: Dataset) -> DataShape:
     """Count what the rules look at, over the training facts."""
-    head_N, _, tail_N = dataset.train.unbind(1)
+    head_N, relation_N, tail_N = dataset.train.unbind(1)
+    asked = [len(torch.unique(entity_N * dataset.num_relations + relation_N)) for entity_N in (head_N, tail_N)]
     pair_N = torch.minimum(head_N, tail_N) * dataset.num_entities + torch.maximum(head_N, tail_N)
-    return DataShape(facts=len(dataset.train), entities=dataset.num_entities, relations=dataset.num_relations, pairs=len(torch.unique(pair_N)))
+    return DataShape(
+        facts=len(dataset.train),
+        entities=dataset.num_entities,
+        relations=dataset.num_relations,
+        pairs=len(torch.unique(pair_N)),
+        questions=sum(asked),
+    )

@@ -56,5 +56,5 @@ def test_copying_a_batch_fills_the_old_tensors() -> None:
 
 def test_copying_from_a_batch_of_other_depth_is_refused() -> None:
     batch = batch_of(random_walks(4, 5, 1, 2, 0), 4)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(RuntimeError, match="same number"):
         copy_batch_(batch, PathBatch(batch.levels[:1]))

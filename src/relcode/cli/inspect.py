@@ -80,7 +80,7 @@ def codes(
         _print_match(match, run, Path(str(against)))
 
 
-def check_files(png: Path | None, html: Path | None) -> None:
+def check_files(png: Path | None, html: Path | None = None) -> None:
     """Refuse a file of another kind than its option says, before any work is done."""
     from relcode.plots.heatmap import check_picture
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
+from relcode.cli.inspect import PngOption, check_files
 from relcode.cli.show import heading, notice, print_json, print_table, progress_line, say
 from relcode.errors import SettingError
 
@@ -37,6 +38,7 @@ def discovery(
     epochs: Annotated[int | None, typer.Option(help="Passes over the facts (training.epochs).")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda (training.device).")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting; relcode settings lists them.")] = None,
+    png: PngOption = None,
     json: JsonOption = False,
 ) -> None:
     """Test whether compositions are found without support to count.
@@ -49,12 +51,18 @@ def discovery(
     from relcode.recipes import recipe as recipe_named
     from relcode.studies.discovery import Plan
 
+    check_files(png)
     short = {word: value for word, value in (("dim", dim), ("epochs", epochs), ("device", device)) if value is not None}
     settings = recipe_named(recipe).with_values({**parse_assignments(assignments or ()), **dotted(short)})
     data = load_dataset(dataset)
     plan = Plan.make(data, settings, _numbers(parts), range(seeds), most, min_pairs=min_pairs, min_jaccard=min_jaccard)
     notice(f"{len(plan.chosen)} compositions of {data.name} held out together, {len(plan.parts) * len(plan.seeds)} trainings")
     report = _carry_out(plan, out)
+    if png is not None:
+        from relcode.plots.study import save_discovery
+
+        save_discovery(report, png, title=f"Held-out discovery on {data.name}, {settings.recipe}")
+        notice(f"wrote {png}")
     if json:
         print_json(report.to_json())
         return
@@ -124,6 +132,7 @@ def necessity(
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     seed: Annotated[int, typer.Option(help="Seed of the facts chosen and of the random removals.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the record (JSON) into this file.")] = None,
+    png: PngOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -136,6 +145,7 @@ def necessity(
     from relcode.runs.files import write_text
     from relcode.studies.necessity import necessity as study
 
+    check_files(png)
     model = Model.open(run, device)
     with progress_line("facts explained") as progress:
         report = study(model, facts, top, draws, seed, split, progress)
@@ -146,6 +156,11 @@ def necessity(
 
         write_text(out, dumps(record, indent=1) + "\n")
         notice(f"wrote {out}")
+    if png is not None:
+        from relcode.plots.study import save_necessity
+
+        save_necessity(report, png, title=f"Are explanations needed? {model.dataset.name}, {model.settings.recipe}")
+        notice(f"wrote {png}")
     if json:
         print_json(record)
         return

@@ -11,6 +11,7 @@ from relcode.cli.ask import JsonOption
 from relcode.cli.show import heading, print_json, print_table, say
 
 if TYPE_CHECKING:
+    from relcode.graph.checks import DatasetCheck, RelationPair
     from relcode.graph.statistics import DatasetStatistics
 
 datasets_app = typer.Typer(invoke_without_command=True, rich_markup_mode=None, help="List the datasets known by name, or count one.")
@@ -52,6 +53,65 @@ def show(
         print_json(asdict(statistics))
     else:
         _print_statistics(statistics)
+
+
+@datasets_app.command("check")
+def check(
+    dataset: Annotated[str, typer.Argument(metavar="NAME_OR_FOLDER", help="A dataset: its name, a folder, or one file of facts.")],
+    top: Annotated[int, typer.Option("--top", min=1, help="How many rows of each table to show.")] = 5,
+    json: JsonOption = False,
+) -> None:
+    """Warn of leaks between splits (relations that nearly repeat or invert one another), repeated and contradictory facts."""
+    from relcode.graph.checks import check_dataset
+    from relcode.graph.dataset import load_dataset
+
+    found = check_dataset(load_dataset(dataset))
+    if json:
+        print_json(asdict(found))
+    else:
+        _print_check(found, top)
+
+
+def _print_check(check: DatasetCheck, top: int) -> None:
+    """Print what was found."""
+    say(f"{check.name}: {', '.join(f'{count:,} {split}' for split, count in check.facts.items())}")
+    _print_pairs("Relations that nearly repeat one another", check.near_duplicates, top)
+    _print_pairs("Relations that nearly invert one another", check.near_inverses, top)
+    if check.symmetric:
+        heading(f"Symmetric relations ({len(check.symmetric)}); not counted as a leak")
+        rows = [(one.relation, one.share, one.reversed_in_train["valid"], one.reversed_in_train["test"]) for one in check.symmetric[:top]]
+        print_table(("relation", "symmetric", "valid reversed in train", "test"), rows, right=("symmetric", "valid reversed in train", "test"))
+    for split, count in check.reversed_in_train.items():
+        if count:
+            say(f"{_part(count, check.facts[split])} of the {split} facts have their reverse in train under the same relation")
+    if check.contradictions:
+        heading(f"Facts against a relation's habit ({len(check.contradictions)})")
+        found = [(one.relation, one.kind, one.keeps, one.breaks, one.examples[0]) for one in check.contradictions[:top]]
+        print_table(("relation", "habit", "keeps to it", "breaks it", "for example"), found, right=("keeps to it", "breaks it"))
+    if check.lookalikes:
+        heading(f"Entities whose names look alike ({len(check.lookalikes)})")
+        for names in check.lookalikes[:top]:
+            say("  " + " / ".join(repr(name) for name in names))
+    repeated = sum(check.duplicates.values())
+    say("", f"repeated lines, counted once: {repeated:,}")
+    for warning in check.warnings:
+        say(f"warning: {warning}")
+    if not check.warnings:
+        say("no leaks found")
+
+
+def _print_pairs(title: str, pairs: tuple[RelationPair, ...], top: int) -> None:
+    """Print relations that have nearly the same pairs."""
+    if pairs:
+        heading(f"{title} ({len(pairs)})")
+        rows = [(one.first, one.second, one.shared, one.share_first, one.share_second, one.leaks["valid"], one.leaks["test"]) for one in pairs[:top]]
+        right = ("shared pairs", "of first", "of second", "valid leaked", "test")
+        print_table(("first", "second", *right), rows, right=right)
+
+
+def _part(count: int, whole: int) -> str:
+    """Write a count and its share."""
+    return f"{count:,} ({count / whole:.1%})"
 
 
 def _print_statistics(statistics: DatasetStatistics) -> None:

@@ -12,10 +12,10 @@ from relcode.formats import pykeen, rdf
 from relcode.formats.gather import Gatherer
 from relcode.formats.prefixes import choose_prefixes
 from relcode.formats.reading import Batch, ReadOptions, Tally
-from relcode.formats.sources import TITLES, Source, find_sources, read_source
+from relcode.formats.sources import TITLES, Source, find_sources, labels_beside, read_source
 from relcode.formats.tables import read_table
 from relcode.graph.catalogue import SPLITS
-from relcode.graph.dataset import Dataset, open_dataset, save_dataset, split_lone_train
+from relcode.graph.dataset import Dataset, open_dataset, read_labels, save_dataset, split_lone_train
 from relcode.graph.facts import table_of
 
 
@@ -122,6 +122,8 @@ def finish(gatherer: Gatherer, tallies: Sequence[tuple[str | None, Tally]], name
     dataset = gatherer.finish(
         name, prefixes, {iri: label for iri, (_, label) in labels.items()}, source=", ".join(tally.source for _, tally in tallies), notes=tuple(notes)
     )
+    if all(tally.form == "dataset" and tally.prefixes == tallies[0][1].prefixes for _, tally in tallies):
+        dataset = replace(dataset, prefixes=tallies[0][1].prefixes)  # names that are short already
     counts = [f"{count:,} repeated facts in {split} counted once" for split, count in dataset.duplicates.items() if count]
     return replace(dataset, notes=(*dataset.notes, *counts))
 
@@ -161,12 +163,21 @@ def _readings(sources: Sequence[Any], options: ReadOptions, valid: Any, test: An
             yield from _of_dataset(split, open_dataset(one.path), str(one.path))
         elif isinstance(one, Source):
             tally = Tally(str(one.path), one.form)
+            _take_labels(one, tally)
             yield split, tally, read_source(one, tally, options, f"{files.index(one) + 1}." if len(files) > 1 else "")
         elif isinstance(one, Dataset):
             yield from _of_dataset(split, one, one.name)
         else:
             tally = Tally("table", "table")
             yield split, tally, read_table(one, tally, options)
+
+
+def _take_labels(source: Source, tally: Tally) -> None:
+    """Read the labels that lie beside the train split of a folder."""
+    path = labels_beside(source.path if source.path.is_dir() else source.path.parent) if source.split == "train" else None
+    if path is not None:
+        tally.labels.update({entity: (0, label) for entity, label in read_labels(path).items()})
+        tally.notes.append(f"labels from {path.name}")
 
 
 def _in_memory(split: str | None, one: Any) -> list[tuple[str | None, Any]]:
@@ -185,7 +196,7 @@ def _of_dataset(split: str | None, dataset: Dataset, source: str) -> Iterator[tu
     for own in SPLITS:
         facts_N3 = dataset.split(own)
         if len(facts_N3):
-            tally = Tally(source, "dataset", notes=[])
+            tally = Tally(source, "dataset", prefixes=dict(dataset.prefixes), labels={name: (0, label) for name, label in dataset.labels.items()})
             yield split or own, tally, _named(facts_N3, dataset, tally)
 
 

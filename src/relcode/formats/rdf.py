@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from relcode.errors import DataError, MissingExtra
 from relcode.formats.reading import Batch, ReadOptions, Tally, shown
+from relcode.formats.xmlguard import XmlGuard
 from relcode.graph.lines import BYTE_ORDER_MARK
 from relcode.graph.unpack import refuse_wrapped
 
@@ -38,7 +39,8 @@ def oxigraph() -> Any:
 def read_rdf(stream: BinaryIO, form: str, tally: Tally, options: ReadOptions, blank_prefix: str = "") -> Iterator[Batch]:
     """Read a stream of RDF of any form; ``blank_prefix`` tells the blank nodes of one file from those of another."""
     ox = oxigraph()
-    parser = ox.parse(_WithoutMark(stream, tally.source), format=_format(ox, form))
+    text: Any = _WithoutMark(stream, tally.source)
+    parser = ox.parse(XmlGuard(text, tally.source) if form == "rdfxml" else text, format=_format(ox, form))
     blank = numbered_blanks(blank_prefix) if form in ("turtle", "trig", "rdfxml") else named_blanks(blank_prefix)
     terms = Terms(ox, tally, options, blank)
     yield from terms.batches(parser, lambda line: line)

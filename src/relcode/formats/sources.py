@@ -13,9 +13,9 @@ from relcode.formats.folders import is_openke, is_rotate, read_openke, read_rota
 from relcode.formats.ntriples import read_ntriples
 from relcode.formats.reading import Batch, ReadOptions, Tally
 from relcode.formats.tables import read_arrow, read_parquet, read_text_table
-from relcode.graph.catalogue import SPLITS, find
+from relcode.graph.catalogue import SPLITS, resolve
 from relcode.graph.store import is_store
-from relcode.graph.unpack import PACKED, opened, packing_of
+from relcode.graph.unpack import opened, packing_of
 
 ENDINGS = {
     **dict.fromkeys((".tsv", ".tab", ".txt"), "tsv"),
@@ -45,19 +45,15 @@ class Source:
 
 def find_sources(where: str | Path, options: ReadOptions) -> list[Source]:
     """Return the files that a source stands for: a file, a folder, or the name of a dataset."""
-    path = Path(where).expanduser()
-    try:
-        exists = path.exists()
-    except (OSError, ValueError) as error:
-        raise DataError(f"{str(where)!r} cannot be looked at ({error})") from None
-    entry = None if exists else find(str(where))
-    if entry is not None:
-        path = entry.path
-    elif not exists:
-        raise DataError(f"{str(where)!r}: no such file or folder, and no dataset of that name")
+    path = resolve(where).path
     if not path.is_dir():
         return [Source(path, form_of(path, options))]
     return _folder(path, options)
+
+
+def labels_beside(path: Path) -> Path | None:
+    """Return the file of labels in a folder of splits, if there is one."""
+    return next((file for name in ("labels.tsv", "labels.tsv.gz") if (file := path / name).is_file()), None)
 
 
 def _folder(folder: Path, options: ReadOptions) -> list[Source]:
@@ -145,8 +141,3 @@ def read_source(source: Source, tally: Tally, options: ReadOptions, blank_prefix
                 yield from rdf.read_rdf(stream, source.form, tally, options, blank_prefix)
             else:
                 yield from read_text_table(stream, source.form, tally, options)
-
-
-def is_packed(path: Path) -> bool:
-    """Tell whether a file's name says that it is packed."""
-    return path.suffix.lower() in PACKED

@@ -203,7 +203,8 @@ def split_lone_train(dataset: Dataset, valid_share: float = HELD_OUT_SHARE, test
     except DataError as error:
         raise DataError(f"{dataset.source}: {error}") from None
     counts = "/".join(str(len(splits[split])) for split in SPLITS)
-    note = f"no valid and test given: split into {counts} facts by a fixed seed, every entity and relation kept in train"
+    seeded = "a fixed seed" if seed == SPLIT_SEED else f"seed {seed}"
+    note = f"no valid and test given: split into {counts} facts by {seeded}, every entity and relation kept in train"
     return replace(dataset, train=splits["train"], valid=splits["valid"], test=splits["test"], notes=(*dataset.notes, note))
 
 

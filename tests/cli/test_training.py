@@ -35,9 +35,9 @@ def test_train_makes_a_run_and_prints_its_folder_alone(relcode, family_folder: P
     result = relcode("train", family_folder, "--epochs", 2, "--seed", 7, "--out", out, "--deterministic", *SMALL)
     assert (result.code, result.out) == (0, f"{out}\n")
     settings = package.load(out).settings
-    assert (settings.recipe, settings.model.dim, settings.model.code_dim, settings.sampling.edges) == ("joint+comp", 4, 2, 64)
+    assert (settings.recipe, settings.model.dim, settings.model.code_dim, settings.sampling.edges) == ("default", 4, 2, 64)
     assert (settings.training.epochs, settings.training.seed, settings.training.deterministic) == (2, 7, True)
-    assert "training joint+comp on family" in result.err and f"relcode evaluate {out}" in result.err
+    assert "training default on family" in result.err and f"relcode evaluate {out}" in result.err
 
 
 def test_train_again_points_to_the_run_that_is_there(relcode, family_folder: Path, family_run: Path) -> None:
@@ -69,7 +69,7 @@ def test_ctrl_c_saves_and_says_so_and_resume_goes_on(relcode, family_folder: Pat
     command = [sys.executable, "-m", "relcode", "train", family_folder, "--epochs", 100_000, "--out", out, "--set", "training.validations=0", *SMALL]
     environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True) as process:
-        assert process.stderr is not None and "training joint+comp" in process.stderr.readline()
+        assert process.stderr is not None and "training default" in process.stderr.readline()
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         out_text, err_text = process.communicate(timeout=60)

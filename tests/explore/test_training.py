@@ -21,12 +21,12 @@ QUICK = {"dim": 4, "code_dim": 2, "epochs": 2, "edges": 64, "tile": 8, "noise_dr
 
 def test_training_returns_a_model_and_keeps_the_run(family: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = relcode.train(family, out=tmp_path / "run", settings={"training.validations": 2}, **QUICK)
-    assert (model.settings.model.dim, model.settings.training.epochs, model.settings.recipe) == (4, 2, "joint+comp")
+    assert (model.settings.model.dim, model.settings.training.epochs, model.settings.recipe) == (4, 2, "default")
     assert model.run.status.state == "complete"
     assert len(model.predict_tails("Ada_4", "parent", top=3)) == 3
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("training joint+comp on family") and "valid MRR" in captured.err and "done after" in captured.err
+    assert captured.err.startswith("training default on family") and "valid MRR" in captured.err and "done after" in captured.err
 
 
 def test_facts_in_memory_and_another_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +37,7 @@ def test_facts_in_memory_and_another_recipe(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_default_folder_is_under_runs(family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert relcode.train(family, progress=False, **QUICK).folder == Path("runs/family-joint-comp")
+    assert relcode.train(family, progress=False, **QUICK).folder == Path("runs/family-default")
     assert relcode.train(family, progress=False, settings=recipe("base"), **QUICK).folder == Path("runs/family-base")
 
 

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def train(
     dataset: Annotated[str, typer.Argument(help="A dataset: its name (see relcode datasets), a folder, or one file of facts.")],
-    recipe: Annotated[str, typer.Option(help="base, joint, base+comp or joint+comp.")] = "joint+comp",
+    recipe: Annotated[str, typer.Option(help="default, or one of the paper's: base, joint, base+comp, joint+comp.")] = "default",
     dim: Annotated[int | None, typer.Option(help="Size of entity vectors (model.dim).")] = None,
     code_dim: Annotated[int | None, typer.Option(help="Entries of a relation's code (model.code_dim).")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the facts (training.epochs).")] = None,

@@ -29,7 +29,7 @@ Progress = bool | Callable[[Event], None]
 
 def train(
     dataset: Dataset | str | Path | Facts,
-    recipe: str = "joint+comp",
+    recipe: str = "default",
     *,
     out: str | Path | None = None,
     settings: Settings | Mapping[str, Any] | None = None,

@@ -105,7 +105,7 @@ def _make_questions(dataset: Dataset, directed_N3: Tensor, settings: Settings, d
         directed_N3,
         dataset.num_directed,
         questions=softmax.questions,
-        tile=softmax.tile,
+        tile=softmax.question_tile,
         answers=softmax.answers,
         seed=seed,
         device=device,

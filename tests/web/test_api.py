@@ -65,7 +65,7 @@ def refusal(client: Client, route: str, status: int, **arguments: Any) -> dict[s
             ["explain", "--head", "Ada_4", "--relation", "grandparent", "--tail", "Abe_2", "--top", "2"],
         ),
         ("codes", {"top": 2}, ["codes", "--top", "2"]),
-        ("compositions", {"min_pairs": 20}, ["constraints", "--min-pairs", "20"]),
+        ("compositions", {"min_pairs": 20, "propose": 2}, ["constraints", "--min-pairs", "20", "--propose", "2"]),
     ],
 )
 def test_the_record_is_that_of_the_command_line(
@@ -139,7 +139,11 @@ def test_a_path_is_answered_both_ways(client: Client) -> None:
 def test_a_relation_has_a_profile(client: Client) -> None:
     record = answer(client, "relation", relation="grandparent", top=3)
     assert sum(record["code"]) == pytest.approx(1) and len(record["nearest"]) == 3 and len(record["examples"]) == 3
-    assert any(one["path"] == f"<{PARENT}>/<{PARENT}>" for one in record["compositions"])
+    found = answer(client, "compositions", relation="grandparent")["compositions"]
+    assert any(one["path"] == f"<{PARENT}>/<{PARENT}>" for one in found)
+    assert all("grandparent" in one["path"] + one["relation"] for one in found)
+    assert found == answer(client, "compositions", relation="^grandparent")["compositions"]
+    assert len(answer(client, "compositions")["compositions"]) > len(found)
     backwards = answer(client, "relation", relation="^grandparent", top=3)
     assert [(one["tail"], one["head"]) for one in backwards["examples"]] == [(one["head"], one["tail"]) for one in record["examples"]]
 

@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relcode.analysis.codes import RelationCodes, describe_dimensions, sparsity
-from relcode.analysis.composition import flat_unit
+from relcode.analysis.codes import RelationCodes, alike_codes, describe_dimensions, sparsity
+from relcode.analysis.composition import flat_unit, triples_of
 from relcode.analysis.maps import entity_map, relation_map
 from relcode.analysis.names import short_directed_names
+from relcode.analysis.topics import topic_test
 from relcode.errors import PathSyntaxError
 from relcode.explore.asking import check_top
-from relcode.explore.compositions import Constraints, constraints
+from relcode.explore.compositions import Constraints, NamedComposition, constraints
 from relcode.explore.model import Model
 from relcode.explore.search import NameIndex
 from relcode.explore.suggest import suggest_about
@@ -154,22 +155,25 @@ class Browser:
         return torch.cat([block @ unit_SQ.T for block in unit_SQ.split(COSINE_BLOCK)]).cpu()
 
     def codes(self, top: int = 5) -> Record:
-        """Return how sparse the codes are, what each dimension stands for by its ``top`` strongest relations, and the code of every relation."""
+        """Return how sparse the codes are, each dimension by its ``top`` strongest relations and whether it is one topic, and every code."""
         check_top(top)
         found = self.model.codes()
-        figures = {name: value if value == value else None for name, value in asdict(sparsity(found)).items()}
-        dimensions = [asdict(one) for one in describe_dimensions(found, top)]
-        return {"sparsity": figures, "dimensions": dimensions, "relations": found.table().to_pylist()}
+        topics = topic_test(found, self.dataset.relations, torch.Generator().manual_seed(0))
+        return {
+            "sparsity": _finite(asdict(sparsity(found))),
+            "dimensions": [asdict(one) for one in describe_dimensions(found, top)],
+            "relations": found.table().to_pylist(),
+            "topics": _finite(asdict(topics) | {"significant": topics.significant}),
+            "alike": [asdict(one) for one in alike_codes(found, self.model.scorer.matrix_SDD, top=top)],
+        }
 
     def relation(self, relation: str, top: int = 8) -> Record:
-        """Return a directed relation's code, its nearest relations by matrix, compositions it is part of, and some facts."""
+        """Return a directed relation's code, its nearest relations by matrix, and some facts."""
         check_top(top)
         number = self.model.names.relation(relation)
         codes = self._codes
         share = codes.share_SC[number].tolist() if codes is not None else None
-        mined = [one.to_json() for one, parts in self._named_compositions if number in parts][:top]
-        others = {"code": share, "nearest": self._nearest(number, top), "compositions": mined, "examples": self._examples(number, top)}
-        return self._relation(number) | others
+        return self._relation(number) | {"code": share, "nearest": self._nearest(number, top), "examples": self._examples(number, top)}
 
     def _nearest(self, number: int, top: int) -> list[Record]:
         """Return the relations whose matrices are most like this one's; its code's cosine beside, where there are codes."""
@@ -194,18 +198,26 @@ class Browser:
         return constraints(self.model)
 
     @cached_property
-    def _named_compositions(self) -> list[tuple[Any, frozenset[int]]]:
-        """Compositions by name, each with the directed relations it speaks about, inverses included."""
-        R, S = self.dataset.num_relations, self.dataset.num_directed
-        found = zip(self.mined.named(), self.mined.compositions, strict=True)
-        return [(named, frozenset({r for s in (one.r1, one.r2, one.r3) for r in (s, (s + R) % S)})) for named, one in found]
+    def _usual(self) -> list[NamedComposition]:
+        """The same by name, with their places by the matrices."""
+        return self.mined.named()
 
-    def compositions(self, min_pairs: int = MIN_PAIRS, min_jaccard: float = MIN_JACCARD, filter_name: str = "paper") -> Record:
-        """Return the compositions that the training facts support, each with its place by the model's matrices."""
+    def compositions(
+        self,
+        min_pairs: int = MIN_PAIRS,
+        min_jaccard: float = MIN_JACCARD,
+        filter_name: str = "paper",
+        relation: str | None = None,
+        propose: int = 0,
+    ) -> Record:
+        """Return the compositions that the training facts support, all or those with a relation, and so many that the model proposes beyond."""
+        wanted = None if relation is None else self.model.names.relation(relation) % self.dataset.num_relations
         usual = (min_pairs, min_jaccard, filter_name) == (MIN_PAIRS, MIN_JACCARD, "paper")
         found = self.mined if usual else constraints(self.model, min_pairs, min_jaccard, filter_name)
+        named = zip(self._usual if usual else found.named(), triples_of(found.compositions) % self.dataset.num_relations, strict=True)
         limits = {"dataset": self.dataset.name, "filter": filter_name, "min_pairs": min_pairs, "min_jaccard": min_jaccard}
-        return limits | {"compositions": [one.to_json() for one in found.named()]}
+        listed = [one.to_json() for one, relations_3 in named if wanted is None or wanted in relations_3.tolist()]
+        return limits | {"compositions": listed, "proposed": [asdict(one) for one in found.proposed(propose)]}
 
     def composition(self, path: str, relation: str, top: int = 10) -> Record:
         """Return pairs that the path r1/r2 joins through a middle: ``examples`` that the relation joins too, and ``counter_examples``."""
@@ -280,3 +292,8 @@ class Browser:
                 steps = (relation, max(onward, key=lambda s: (s < self.dataset.num_relations, self.facts_of_R[s % self.dataset.num_relations])))
                 starters.append({"head": self.dataset.entities[head], "path": self.model.names.path_text(steps)})
         return starters
+
+
+def _finite(values: Record) -> Record:
+    """Return the values with None for NaN, which JSON does not have."""
+    return {name: None if isinstance(value, float) and value != value else value for name, value in values.items()}

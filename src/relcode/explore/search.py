@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 END = "\0"  # stands between names; no file of facts can hold it
-MOST_LOOKED_AT = 20_000  # hits of one kind that are put in order; a letter that half a million names hold is no search yet
+MOST_LOOKED_AT = 5_000  # hits of one kind that are put in order; a letter that half a million names hold is no search yet
 EXACT, BEGINNING, WORD, PART = range(4)
 
 

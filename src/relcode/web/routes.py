@@ -133,7 +133,7 @@ async def codes(request: Request, top: Reasons = 5) -> Response:
 
 @meaning.get("/relation", summary="One relation")
 async def relation(request: Request, relation: Relation, top: Reasons = 8) -> Response:
-    """Return a relation's code, its nearest relations, the compositions it is part of, and some of its facts."""
+    """Return a relation's code, its nearest relations, and some of its facts."""
     service = _service(request)
     return await service.slow(lambda: service.browser.relation(relation, top))
 
@@ -144,11 +144,13 @@ async def compositions(
     min_pairs: Annotated[int, Query(ge=1, le=10**9, description="Pairs that path and relation must share.")] = MIN_PAIRS,
     min_jaccard: Annotated[float, Query(ge=0.05, le=1, description="Their Jaccard similarity at least.")] = MIN_JACCARD,
     filter: Annotated[Literal["all", "not-same", "not-inverse", "paper"], Query(description="Which trivial ones are left out.")] = "paper",
+    relation: Relation | None = None,
+    propose: Annotated[int, Query(ge=0, le=MOST_REASONS, description="How many more to show that the model proposes; takes long.")] = 0,
 ) -> Response:
-    """Return the compositions r1/r2 = r3 that the training facts support, with the place that the model's matrices give r3."""
+    """Return the compositions r1/r2 = r3 that the training facts support, with the place that the model's matrices give r3; all, or a relation's."""
     service = _service(request)
-    key = ("compositions", min_pairs, min_jaccard, filter)
-    return await service.once(key, lambda: service.browser.compositions(min_pairs, min_jaccard, filter))
+    asked = (min_pairs, min_jaccard, filter, relation, propose)
+    return await service.once(("compositions", *asked), lambda: service.browser.compositions(*asked))
 
 
 @meaning.get("/composition", summary="Groundings of one composition")

@@ -11,6 +11,7 @@ const ROW = 19; // pixels
 const LETTERS = 34; // of a name beside the heatmap, and where it is narrow
 const FEW_LETTERS = 22;
 const NARROW = 480;
+const MOST_RULES = 8;
 
 const cut = (name, letters) => (name.length <= letters ? name : `${name.slice(0, 6)}…${name.slice(name.length - letters + 7)}`);
 const words = (one) => one.words.slice(0, 2).join(", ") || "–";
@@ -90,16 +91,23 @@ function code(record, dimensions) {
   return [el("h3", {}, "Code"), large.length ? el("ul", { class: "answers compact" }, large.map(([share, place]) => el("li", {}, el("span", { class: "what" }, el("a", { href: href("relations", { order: place + 1, relation: record.relation }), "data-link": true }, `${place + 1}`), el("span", { class: "more" }, names(place))), bar(share)))) : el("p", { class: "hint" }, "All zero.")];
 }
 
-function profile(record, dimensions) {
+function compositions(found) {
+  if (!found.compositions.length) return el("p", { class: "hint" }, "None found with it.");
+  return el("ul", { class: "plain ends" }, found.compositions.slice(0, MOST_RULES).map((one) => el("li", {},
+    el("a", { href: href("rules", { path: one.path, relation: one.relation }), "data-link": true }, relation(one.path), " = ", relation(one.relation)), el("span", { class: "more" }, `Jaccard ${fixed(one.jaccard)}`))));
+}
+
+function profile(record, dimensions, signal) {
   const near = el("ul", { class: "answers compact" }, record.nearest.map((one) => el("li", {}, el("span", { class: "what" }, relationLink(one.relation)), cosine(one.cosine))));
-  const rules = record.compositions.map((one) => el("li", {}, el("a", { href: href("rules", { path: one.path, relation: one.relation }), "data-link": true }, relation(one.path), " = ", relation(one.relation)), el("span", { class: "more" }, `Jaccard ${fixed(one.jaccard)}`)));
+  const rules = el("div", {});
+  into(rules, get("compositions", { relation: record.relation }, signal), compositions, { signal, text: "Counting pairs in the facts…" });
   const facts = record.examples.map((one) => el("li", {}, entity(one.head, one.head_label), el("span", { class: "arrow", "aria-hidden": "true" }, "→"), entity(one.tail, one.tail_label)));
   return section(null, el("h2", { class: "relation-name" }, relation(record.relation)),
     record.short !== record.relation && el("p", { class: "hint" }, el("code", {}, record.relation)),
     el("p", { class: "hint" }, plural(record.facts, "training fact"), record.inverse && ", read backwards"),
     code(record, dimensions),
     el("h3", {}, "Nearest relations"), el("p", { class: "hint" }, "Cosine of the matrices."), near,
-    el("h3", {}, "Compositions"), rules.length ? el("ul", { class: "plain ends" }, rules) : el("p", { class: "hint" }, "None found with it."),
+    el("h3", {}, "Compositions"), rules,
     el("h3", {}, "Some facts"), facts.length ? el("ul", { class: "plain" }, facts) : el("p", { class: "hint" }, "No training fact has it."));
 }
 
@@ -118,7 +126,7 @@ export default async function show(parameters, signal) {
   if (parameters.relation) {
     document.title = `${shortStep(parameters.relation)} · relcode`;
     const wanted = Promise.all([get("relation", { relation: parameters.relation }, signal), dimensions]);
-    into(side, wanted, ([record, all]) => profile(record, all?.dimensions), { signal, text: "Reading the relation…", choose: (body, name) => go(href("relations", { relation: name })) });
+    into(side, wanted, ([record, all]) => profile(record, all?.dimensions, signal), { signal, text: "Reading the relation…", choose: (body, name) => go(href("relations", { relation: name })) });
   } else {
     side.append(section("One relation", empty("Choose a relation to see its code, its nearest relations, compositions and facts.")));
   }

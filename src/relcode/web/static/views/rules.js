@@ -70,8 +70,21 @@ function list(record, parameters, signal) {
     el("div", { class: "scroll" }, el("table", { class: "rules" }, el("thead", {}, el("tr", {}, heads)), body)), none);
 }
 
+function proposals(record) {
+  if (!record.proposed.length) return empty("The model proposes nothing beyond what the facts support.");
+  return el("ul", { class: "plain" }, record.proposed.map((one) => el("li", {}, el("div", {}, relation(one.path), el("span", { class: "equals" }, " = "), relation(one.target), el("span", { class: "more" }, `cosine ${fixed(one.cosine)}`)),
+    one.new.length ? el("ul", { class: "plain" }, one.new.map((pair) => el("li", { class: "hint" }, "would follow: ", el("bdi", {}, pair.head), " → ", el("bdi", {}, pair.tail), " by way of ", el("bdi", {}, pair.middle)))) : null)));
+}
+
+function beyond(signal) {
+  const place = el("div", {});
+  const look = el("button", { type: "button", onclick: () => into(place, get("compositions", { propose: 5 }, signal), proposals, { signal, text: "Multiplying matrices: some seconds to a minute…" }) }, "Look for them");
+  place.append(look);
+  return section("Proposed by the model", el("p", { class: "hint" }, "Compositions that the matrices suggest and the facts do not support (yet): the third relation is nearest to the product, in both directions."), place);
+}
+
 export default async function show(parameters, signal) {
   const place = el("div", {});
   into(place, once("compositions"), (record) => list(record, parameters, signal), { signal, text: "Counting pairs in the facts…" });
-  return el("div", {}, title("Rules", "Compositions: first one relation, then another, joins nearly the pairs that a third joins."), place);
+  return el("div", {}, title("Rules", "Compositions: first one relation, then another, joins nearly the pairs that a third joins."), place, beyond(signal));
 }

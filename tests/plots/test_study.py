@@ -27,8 +27,9 @@ def necessity() -> NecessityReport:
 
 
 def test_discovery_shows_every_way_of_ranking() -> None:
-    (axes,) = draw_discovery(discovery(), title="Held-out discovery on tiny").axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(LABELS.values())
+    figure = draw_discovery(discovery(), title="Held-out discovery on tiny")
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(LABELS.values())
     lines = {line.get_label(): line.get_ydata().tolist() for line in axes.get_lines()}
     assert lines[LABELS["model"]] == [1, 0.5] and lines[LABELS["counting"]] == [1, pytest.approx(1 / 4.5)]
     assert "tiny" in axes.get_title() and "%" in axes.get_xlabel() and "1/rank" in axes.get_ylabel()

@@ -25,6 +25,7 @@ def draw_maps(maps: Sequence[PointMap], *, title: str = "", named: int = NAMED) 
     if not maps:
         raise ValueError("there is no map to draw")
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import FuncFormatter
 
     columns = min(MOST_COLUMNS, len(maps))
     rows = -(-len(maps) // columns)
@@ -39,7 +40,8 @@ def draw_maps(maps: Sequence[PointMap], *, title: str = "", named: int = NAMED) 
             dots = _draw_panel(panel, maps[place], scale, named)
         else:
             panel.set_visible(False)
-    bar = figure.colorbar(dots, ax=panels.ravel().tolist(), fraction=0.04, pad=0.02, aspect=40)
+    whole = FuncFormatter(lambda value, _: f"{value:,.0f}")
+    bar = figure.colorbar(dots, ax=panels.ravel().tolist(), fraction=0.04, pad=0.02, aspect=40, format=whole)
     bar.set_label(f"training facts of the {maps[0].kind} (logarithmic)", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     figure.suptitle(title or f"Map of the {'relation matrices' if maps[0].kind == 'relation' else 'entity vectors'}", fontsize=11)

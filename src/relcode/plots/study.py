@@ -25,7 +25,7 @@ LABELS = {
 
 def draw_discovery(report: DiscoveryReport, *, title: str = "Held-out discovery") -> Figure:
     """Draw the mean of 1/rank of r3 against the part of its supported pairs that was taken out, for each way of ranking."""
-    figure = new_figure(7.2, 4.6)
+    figure = new_figure(7.2, 5.0)
     axes: Any = figure.add_subplot()
     lines = report.lines()
     for by, (colour, marker, style) in WAYS.items():
@@ -37,7 +37,7 @@ def draw_discovery(report: DiscoveryReport, *, title: str = "Held-out discovery"
     axes.set_xticks(sorted({100 * line.part for line in lines}))
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
-    axes.legend(fontsize=9, frameon=True, loc="lower left", bbox_to_anchor=(0.0, 0.12))
+    figure.legend(fontsize=9, frameon=False, loc="outside lower center", ncols=2)  # beside the lines, never over them
     number, seeds = lines[0].compositions, lines[0].seeds
     about = f"{number} compositions r1/r2 = r3, {seeds} seed{'s' * (seeds > 1)}; ranks among the relations other than r1, r2 and their inverses"
     axes.set_title(f"{title}\n{about}", fontsize=10)

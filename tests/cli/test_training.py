@@ -43,7 +43,7 @@ def test_train_makes_a_run_and_prints_its_folder_alone(relcode, family_folder: P
 def test_train_again_points_to_the_run_that_is_there(relcode, family_folder: Path, family_run: Path) -> None:
     before = sorted(path.name for path in family_run.rglob("*"))
     result = relcode("train", family_folder, "--out", family_run)
-    assert result.code == 2 and f"go on with relcode resume {family_run}" in result.err
+    assert result.code == 2 and f"relcode evaluate {family_run} measures" in result.err and "choose another folder" in result.err
     assert sorted(path.name for path in family_run.rglob("*")) == before
 
 

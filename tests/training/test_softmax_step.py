@@ -1,0 +1,132 @@
+"""One step of the softmax objective against the plain way: the loss written out fact by fact, autograd, and torch's own Adagrad."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from training.small import CPU, small, snapshot
+
+from relcode.config import Settings
+from relcode.errors import SettingError
+from relcode.graph.dataset import Dataset
+from relcode.model.parameters import Parameters
+from relcode.sampling.questions import PathTiles, QuestionBatch
+from relcode.training.advance import advance, initial_state, make_trainer
+from relcode.training.fit import fit_settings
+from relcode.training.softmax_step import take_softmax_step
+
+PLAIN = {"model__normalise": False, "model__initial": "small", "model__autoencoder": False, "softmax__questions": 64, "softmax__question_tile": 8}
+
+
+def prepared(family: Dataset, **changes: object) -> tuple[Settings, Parameters, QuestionBatch]:
+    settings = fit_settings(
+        small("default", **{**PLAIN, "softmax__answers": 3, "softmax__penalty": 0.1, "softmax__matrix_rate": 0.05, **changes}), family
+    )
+    batch = make_trainer(family, settings, CPU).stream.batch(0, torch.Generator())
+    parameters = initial_state(family, settings, CPU).parameters
+    for name, value in parameters.tensors().items():  # a step in the middle of a training: squares are there
+        if "_square_" in name:
+            value.copy_(torch.rand(value.shape, generator=torch.Generator().manual_seed(3)))
+    assert isinstance(batch, QuestionBatch)
+    return settings, parameters, batch
+
+
+def fact_loss(head_ED: Tensor, tail_ED: Tensor, matrix_SDD: Tensor, batch: QuestionBatch, penalty: float, share: float) -> Tensor:
+    total = head_ED.new_zeros(())
+    for t, relation in enumerate(batch.relation_T.tolist()):
+        for w, head in enumerate(batch.head_TW[t].tolist()):
+            for answer, weight in zip(batch.answer_TWM[t, w].tolist(), batch.weight_TWM[t, w].tolist(), strict=True):
+                if weight:
+                    image, back = head_ED[head] @ matrix_SDD[relation], matrix_SDD[relation] @ tail_ED[answer]
+                    lengths = head_ED[head].square().sum() + tail_ED[answer].square().sum()
+                    total = total + torch.nn.functional.cross_entropy((tail_ED @ image)[None], torch.tensor([answer]))
+                    total = total + penalty * (lengths + share * (image.square().sum() + back.square().sum()))
+    return total
+
+
+def path_loss(head_ED: Tensor, tail_ED: Tensor, matrix_SDD: Tensor, paths: PathTiles) -> Tensor:
+    total = head_ED.new_zeros(())
+    for t in range(len(paths.first_T)):
+        for h, m, e, weight in zip(*(x[t].tolist() for x in (paths.head_TW, paths.middle_TW, paths.tail_TW, paths.weight_TW)), strict=True):
+            if weight:
+                image = head_ED[h] @ matrix_SDD[paths.first_T[t]]
+                scale = (tail_ED[m].norm() / image.norm()).detach()
+                query = (image * scale) @ matrix_SDD[paths.second_T[t]]
+                total = total + torch.nn.functional.cross_entropy((tail_ED @ query)[None], torch.tensor([e]))
+    return total
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("path_weight", [0.0, 0.3])
+def test_a_step_is_autograd_and_adagrad(family: Dataset, shared: bool, path_weight: float) -> None:
+    settings, parameters, batch = prepared(family, model__shared=shared, softmax__path_weight=path_weight, softmax__path_tiles=4)
+    before = snapshot(parameters)
+    names = [name for name in ("head_ED", "tail_ED", "matrix_SDD") if name in before]
+    value = {name: before[name].clone().requires_grad_() for name in names}
+    tail_ED = value.get("tail_ED", value["head_ED"])
+    loss = fact_loss(value["head_ED"], tail_ED, value["matrix_SDD"], batch, 0.1, settings.softmax.image_share)
+    if path_weight:
+        assert batch.paths is not None and float(batch.paths.weight_TW.sum()) > 4
+        loss = loss + path_weight * path_loss(value["head_ED"], tail_ED, value["matrix_SDD"], batch.paths)
+    gradients = dict(zip(names, torch.autograd.grad(loss, [value[name] for name in names]), strict=True))
+    result = take_softmax_step(parameters, batch, settings, torch.tensor(0.5), torch.Generator())
+    assert float(result.edges) == float(batch.weight_TWM.sum())
+    after = parameters.tensors()
+    for name in names:
+        square = name.replace("_", "_square_", 1)
+        rate = 0.5 * (0.05 if name == "matrix_SDD" else settings.softmax.rate)
+        expected_square = before[square] + gradients[name].square()
+        torch.testing.assert_close(after[square], expected_square, rtol=1e-3, atol=1e-4)
+        expected = before[name] - rate * gradients[name] / expected_square.sqrt()
+        torch.testing.assert_close(after[name], expected, rtol=1e-3, atol=1e-5)
+        assert not torch.equal(after[name], before[name])
+
+
+def test_drawn_candidates_move_the_rows_they_touch_alone(family: Dataset) -> None:
+    settings, parameters, batch = prepared(family, softmax__candidates=5, softmax__path_weight=0.0)
+    generator = torch.Generator().manual_seed(11)
+    drawn = torch.randint(family.num_entities, (5,), generator=torch.Generator().manual_seed(11))
+    before = snapshot(parameters)
+    take_softmax_step(parameters, batch, settings, torch.ones(()), generator)
+    touched = set(drawn.tolist()) | set(batch.head_TW.flatten().tolist()) | set(batch.answer_TWM.flatten().tolist())
+    moved = (parameters.head_ED != before["head_ED"]).any(1).nonzero().flatten().tolist()
+    assert set(moved) <= touched and len(moved) > 5
+    used = set(batch.relation_T.tolist())
+    assert set((parameters.matrix_SDD != before["matrix_SDD"]).flatten(1).any(1).nonzero().flatten().tolist()) == used
+
+
+def test_training_learns_the_family_and_its_codes(family: Dataset) -> None:
+    settings = fit_settings(small("default", **{**PLAIN, "model__autoencoder": True, "coder__every": 16.0}), family)
+    trainer, state = make_trainer(family, settings, CPU), initial_state(family, settings, CPU)
+    assert trainer.settings == settings
+    state, early = advance(state, 5, trainer, 200)
+    state, late = advance(state, 150, trainer, 200)
+    assert late.finite and late.loss < 0.8 * early.loss
+    assert early.coder_loss is not None and late.coder_loss is not None and late.coder_loss < early.coder_loss
+
+
+def test_the_autoencoder_pulls_at_the_scale_of_the_matrix(family: Dataset) -> None:
+    """A matrix a hundred times as long is moved a hundred times as far: the pull is on its direction."""
+    changes = {"model__autoencoder": True, "softmax__path_weight": 0.0, "softmax__matrix_rate": 1e-12, "coder__draw": "uniform"}
+    moved = []
+    for size in (1.0, 100.0):
+        settings, parameters, batch = prepared(family, **changes)
+        parameters.matrix_SDD.mul_(size)
+        before = snapshot(parameters)["matrix_SDD"]
+        take_softmax_step(parameters, batch, settings, torch.ones(()), torch.Generator().manual_seed(0))
+        moved.append(float((parameters.matrix_SDD - before).norm()))
+    assert moved[1] == pytest.approx(100 * moved[0], rel=0.05)
+
+
+def test_one_vector_an_entity_needs_the_softmax(family: Dataset) -> None:
+    with pytest.raises(SettingError, match=r"model\.objective=softmax"):
+        fit_settings(small("joint", model__shared=True), family)
+
+
+def test_a_nan_shows_in_the_loss(family: Dataset) -> None:
+    settings, parameters, batch = prepared(family)
+    parameters.head_ED[int(batch.head_TW[0, 0])] = math.nan
+    assert not math.isfinite(float(take_softmax_step(parameters, batch, settings, torch.ones(()), torch.Generator()).loss))

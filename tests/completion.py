@@ -17,7 +17,7 @@ from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     dataset: Dataset
     scorer: Scorer
@@ -75,11 +75,19 @@ def slow_score(scorer: Scorer, h: int, s: int, t: int) -> float:
     return sum(u[i] * m[i][j] * v[j] for i in range(len(u)) for j in range(len(v)))
 
 
+@cache
+def slow_scores(case: Case) -> list[list[list[float]]]:
+    """Return the score of every (s, h, t)."""
+    E, S = case.dataset.num_entities, case.dataset.num_directed
+    return [[[slow_score(case.scorer, h, s, t) for t in range(E)] for h in range(E)] for s in range(S)]
+
+
 def slow_log_share(case: Case, h: int, s: int, t: int) -> float:
     """Return ln share(t | h, s) by loops: a log-softmax over the candidates, and t itself."""
     R = case.dataset.num_relations
     among = set(slow_heads(case.dataset, (s + R) % (2 * R))) | {t}
-    return slow_score(case.scorer, h, s, t) - math.log(sum(math.exp(slow_score(case.scorer, h, s, e)) for e in among))
+    score = slow_scores(case)[s][h]
+    return score[t] - math.log(sum(math.exp(score[e]) for e in among))
 
 
 def slow_evidence(case: Case, h: int, s: int, t: int) -> float:

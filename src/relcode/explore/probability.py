@@ -19,7 +19,7 @@ from torch import Tensor
 
 from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.calibration import PER_FACT, Bin, Calibrator, Calibrators, Reliability, fact_inputs, fit_split, population, reliability
-from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError
+from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError, UnknownName
 from relcode.explore.memory import parse_memory
 from relcode.graph.known import KnownAnswers
 from relcode.runs.files import read_json, write_text
@@ -144,7 +144,7 @@ def load_calibration(model: Model) -> Calibration | None:
         return None
     try:
         return _read(tree, model)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, UnknownName) as error:
         raise RunError(f"{path} is damaged ({type(error).__name__}: {error}): make it again with {HOW} {model.folder}") from None
 
 

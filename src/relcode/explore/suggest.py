@@ -91,7 +91,7 @@ class Suggester:
         if not entities:  # without heads, a relation and its inverse ask for the same facts
             asked = [relation % model.dataset.num_relations for relation in asked]
         entity_X = torch.tensor(sorted(set(entities))) if entities else None
-        self.searches = [self._search(relation, entity_X) for relation in dict.fromkeys(asked)]
+        self.searches = [self._search(relation, entity_X, twice=relation - model.dataset.num_relations in asked) for relation in dict.fromkeys(asked)]
         self.notes = tuple(self._notes(entities))
 
     def _notes(self, entities: Sequence[int]) -> Iterator[str]:
@@ -105,11 +105,17 @@ class Suggester:
         if self.wanted.any_type and self.model.calibration is not None:
             yield "entities unlike a relation's heads and tails had no part in the calibration: how rare such facts are lowers their probabilities"
 
-    def _search(self, relation: int, entity_X: Tensor | None) -> Search:
-        """Say what to look for; an inverse relation is looked for as named, with heads and tails exchanged."""
+    def _search(self, relation: int, entity_X: Tensor | None, twice: bool) -> Search:
+        """Say what to look for; an inverse relation is looked for as named, with heads and tails exchanged.
+
+        ``twice``: this is an inverse whose relation is asked for too, with the same entities as heads; facts among them are left to that search.
+        """
         R, wanted = self.model.dataset.num_relations, self.wanted
         calibration = self.model.calibration
         heads, tails = (entity_X, None) if relation < R else (None, entity_X)
+        if twice and entity_X is not None:
+            every_E = torch.arange(self.model.dataset.num_entities)
+            heads = every_E[~torch.isin(every_E, entity_X)]
         search = Search(relation=relation % R, top=wanted.top, any_type=wanted.any_type, heads=heads, tails=tails)
         if calibration is None:
             return search
@@ -172,7 +178,7 @@ class Suggester:
             if progress is not None:
                 progress(sum(costs[:number]), sum(costs))
             found += self.found(search)
-        return list(dict.fromkeys(sorted(found, key=lambda one: one.order)))
+        return sorted(found, key=lambda one: one.order)
 
 
 def suggest(

@@ -132,12 +132,8 @@ class Partial:
         os.fsync(self.handle.fileno())
 
     def merged(self) -> Iterator[Suggestion]:
-        """Go through all suggestions, the most probable first and each once; of each relation only a piece is held."""
-        before = None
-        for one in heapq.merge(*(self._part(start, stop) for start, stop in self.parts), key=lambda one: one.order):
-            if one != before:
-                yield one
-            before = one
+        """Go through all suggestions, the most probable first; of each relation only a piece is held."""
+        return heapq.merge(*(self._part(start, stop) for start, stop in self.parts), key=lambda one: one.order)
 
     def _part(self, start: int, stop: int) -> Iterator[Suggestion]:
         """Go through one relation's suggestions."""

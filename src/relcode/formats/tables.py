@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 from collections.abc import Iterable, Iterator
@@ -27,7 +28,7 @@ TEXT = pa.large_utf8()
 
 
 class _CheckedText:
-    """A stream of text for Arrow's reader: the beginning can be looked at, a byte order mark is dropped, NUL bytes are refused."""
+    """A stream of text for Arrow's reader: the beginning can be looked at, a byte order mark is dropped, NUL bytes and bad UTF-8 are refused."""
 
     closed = False
 
@@ -40,6 +41,7 @@ class _CheckedText:
         self.beginning = self.beginning.removeprefix(BYTE_ORDER_MARK)
         self._rest = self.beginning
         self._lines = 1
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._check(self.beginning)
 
     def read(self, size: int = -1) -> bytes:
@@ -55,6 +57,11 @@ class _CheckedText:
         nul = data.find(b"\0")
         if nul >= 0:
             raise DataError(f"{self._source}, line {self._lines + data.count(10, 0, nul):,}: a NUL byte; this is not a text file")
+        try:
+            self._decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            line = self._lines + data.count(10, 0, max(0, error.start))
+            raise DataError(f"{self._source}, line {line:,}: not UTF-8 ({error.reason}); save it as UTF-8") from None
         self._lines += data.count(10)
 
     def readable(self) -> bool:
@@ -127,8 +134,6 @@ def _row_handler(tally: Tally, options: ReadOptions, layout: _Text) -> tuple[Any
 def _explained(error: Exception) -> str:
     """Say in our words what Arrow's reader of text disliked."""
     message = " ".join(str(error).split())
-    if "UTF8" in message:
-        return f"not UTF-8 ({shown(message)}); save it as UTF-8"
     if "straddling" in message:
         return f"a row longer than {BLOCK_BYTES:,} bytes, or a quotation mark without its partner"
     return shown(message)

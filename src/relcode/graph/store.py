@@ -32,6 +32,7 @@ MANIFEST = "dataset.json"
 FORMAT, VERSION = "relcode dataset", 1
 FILES = (*(f"{split}.npy" for split in SPLITS), "entities.arrow", "relations.arrow")
 LARGEST_MANIFEST = 16 << 20
+HEADER_BYTES = 128
 
 
 class StoredLabels(Mapping[str, str]):
@@ -87,7 +88,9 @@ def _fill(folder: Path, dataset: Any) -> None:
     """Write the files of a dataset, the manifest last."""
     for split in SPLITS:
         with (folder / f"{split}.npy").open("wb") as handle:
-            np.save(handle, dataset.split(split).numpy().astype("<i8", copy=False), allow_pickle=False)
+            facts_N3 = np.ascontiguousarray(dataset.split(split).numpy(), dtype="<i8")
+            handle.write(_npy_header(len(facts_N3)))
+            handle.write(facts_N3.data if len(facts_N3) else b"")
             handle.flush()
             os.fsync(handle.fileno())
     for file, vocab, labels in (("entities.arrow", dataset.entities, dataset.labels), ("relations.arrow", dataset.relations, {})):
@@ -184,12 +187,25 @@ def _read_names(path: Path, kind: str) -> tuple[SortedVocab, pa.Array]:
         raise ValueError(f"{path.name}: {error}") from None
 
 
+def _npy_header(count: int) -> bytes:
+    """Return the first 128 bytes of a .npy file (version 1.0) of int64 [count, 3], which numpy's own reader opens too."""
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({count}, 3), }}"
+    return b"\x93NUMPY\x01\x00\x76\x00" + text.ljust(117).encode() + b"\n"
+
+
 def _read_numbers(path: Path, entities: Vocab, relations: Vocab) -> Tensor:
-    """Map facts into memory, privately: whoever writes into the tensor does not write into the file."""
-    facts_N3 = np.load(path, mmap_mode="c", allow_pickle=False)
-    if facts_N3.dtype != np.dtype("<i8") or facts_N3.ndim != 2 or facts_N3.shape[1] != 3 or not facts_N3.flags.c_contiguous:
-        raise ValueError(f"{path.name} must be int64 [N, 3]")
+    """Map facts into memory, privately: whoever writes into the tensor does not write into the file.
+
+    The header must be the one that belongs to the file's size: numpy's reader evaluates what it finds there, which is more than needs be.
+    """
+    count, rest = divmod(path.stat().st_size - HEADER_BYTES, 24)
+    with path.open("rb") as handle:
+        if count < 0 or rest or handle.read(HEADER_BYTES) != _npy_header(count):
+            raise ValueError(f"{path.name} must be int64 [N, 3]")
+    if not count:
+        return torch.empty((0, 3), dtype=torch.int64)
+    facts_N3 = np.memmap(path, dtype="<i8", mode="c", offset=HEADER_BYTES, shape=(count, 3))
     limits = (len(entities), len(relations), len(entities))
-    if len(facts_N3) and any(facts_N3[:, i].min() < 0 or facts_N3[:, i].max() >= limits[i] for i in range(3)):
+    if any(facts_N3[:, i].min() < 0 or facts_N3[:, i].max() >= limits[i] for i in range(3)):
         raise ValueError(f"{path.name} names entities or relations that are not there")
     return torch.from_numpy(np.asarray(facts_N3))

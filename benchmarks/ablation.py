@@ -109,7 +109,8 @@ def show(record: dict[str, Any]) -> str:
         return f"{record['variant']:16} diverged at step {record['diverged_at_step']}"
     valid, codes, found = record["valid"], record["codes"] or {}, record["constraints"] or {}
     told = f"{record['variant']:16} {record['dataset']:10} {record['seconds_per_epoch']:.3f} s/epoch  valid MRR {valid['mrr']:.4f}"
-    told += f" H@10 {valid['hits@10']:.4f} MR {valid['mr']:.1f}  codes {codes}  constraints MR {found.get('mr')} MRR {found.get('mrr')} random {found.get('random_mrr')}"
+    told += f" H@10 {valid['hits@10']:.4f} MR {valid['mr']:.1f}  codes {codes}"
+    told += f"  constraints MR {found.get('mr')} MRR {found.get('mrr')} random {found.get('random_mrr')}"
     return told + (f"  test {figures(record['test'])}" if record["test"] else "")
 
 

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from relcode.errors import OutputError, RunError
 from relcode.runs import files
-from relcode.runs.files import file_digest, read_json, read_tensors, write_atomically, write_tensors, write_text
+from relcode.runs.files import file_digest, finish_flushing, read_json, read_tensors, write_atomically, write_tensors, write_text
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3.5, dtype=torch.float64), "c": torch.tensor([1, 2], dtype=torch.uint8)}
 
@@ -94,6 +95,26 @@ def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -
     write_text(tmp_path / "file", "old")
     write_atomically(tmp_path / "file", write)
     assert (tmp_path / "file").read_text() == "new, whole" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_may_be_flushed_meanwhile_and_is_in_place_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def listen(handle: int) -> None:
+        flushed.append(threading.current_thread().name)
+        fsync(handle)
+
+    monkeypatch.setattr(files.os, "fsync", listen)
+    for number in range(3):
+        write_tensors(tmp_path / f"{number}", TENSORS, {}, wait=False)
+        assert (tmp_path / f"{number}").exists()
+    finish_flushing()
+    finish_flushing()
+    assert len(flushed) >= 3 and set(flushed) == {"relcode-flush"}
+    write_tensors(tmp_path / "x", TENSORS, {}, wait=False)
+    (tmp_path / "x").unlink()  # gone before it is flushed, or after
+    finish_flushing()
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

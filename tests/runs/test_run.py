@@ -502,7 +502,7 @@ def test_a_file_in_the_way_is_not_touched(family: Dataset, tmp_path: Path) -> No
 def test_a_folder_that_cannot_be_filled_does_not_stay(
     family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, error: BaseException
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(relcode.runs.run, writer, fail)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,24 +23,57 @@ from torch import Tensor
 
 from relcode.errors import OutputError, RunError
 
+_flushing: dict[int, threading.Thread] = {}  # by process: a forked child has none of its parent's threads
 MOST_JSON = 16 * 2**20  # bytes; run.json and settings.json have a few thousand
 MOST_HEADER = 2**20  # bytes of a safetensors header; ours have under two thousand
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a file beside ``path``, flush it to disk and put it in place with one rename."""
+def write_atomically(path: Path, write: Callable[[Path], None], wait: bool = True) -> None:
+    """Let ``write`` fill a file beside ``path``, flush it to disk and put it in place with one rename.
+
+    Without ``wait`` it is put in place at once and flushed meanwhile (:func:`finish_flushing` waits). A process that is killed loses nothing by
+    that; a power cut may, so only files of which an older one is kept, and whose checksum is known, are written this way.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(draft)
-        with draft.open("rb+") as handle:
-            os.fsync(handle.fileno())
+        if wait:
+            _flush(draft)
         os.replace(draft, path)
-        _sync_folder(path.parent)
+        if wait:
+            _sync_folder(path.parent)
+        else:
+            _flush_meanwhile(path)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; free space there or choose another place") from None
     finally:
         with contextlib.suppress(OSError):  # on a read-only disk there is nothing to clean up, and no way to
             draft.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as handle:
+        os.fsync(handle.fileno())
+
+
+def _flush_meanwhile(path: Path) -> None:
+    """Flush a file and its name while training goes on; one file at a time, so that they cannot pile up."""
+
+    def flush() -> None:
+        with contextlib.suppress(OSError):  # it may be gone by then; an error of the disk shows in its checksum
+            _flush(path)
+            _sync_folder(path.parent)
+
+    finish_flushing()
+    _flushing[os.getpid()] = thread = threading.Thread(target=flush, name="relcode-flush", daemon=True)
+    thread.start()
+
+
+def finish_flushing() -> None:
+    """Wait until all that this process wrote is on disk."""
+    thread = _flushing.pop(os.getpid(), None)
+    if thread is not None:
+        thread.join()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -63,8 +97,8 @@ def _write(path: Path, text: str) -> None:
         handle.write(text)
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """Write tensors atomically as safetensors and return the file's SHA-256."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], wait: bool = True) -> str:
+    """Write tensors atomically as safetensors and return the file's SHA-256; ``wait`` as in :func:`write_atomically`."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     def write(draft: Path) -> None:
@@ -76,7 +110,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             raise OSError(str(error)) from None
         draft.chmod(mode)  # safetensors makes files that their owner alone may read; a run is for whoever may read its folder
 
-    write_atomically(path, write)
+    write_atomically(path, write, wait)
     return file_digest(path)
 
 

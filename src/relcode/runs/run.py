@@ -32,7 +32,18 @@ from relcode.errors import OutputError, RunError, SettingError
 from relcode.graph.dataset import Dataset
 from relcode.model.parameters import Parameters
 from relcode.runs.environment import environment
-from relcode.runs.files import check_plain, file_digest, parse_file, parse_json, read_json, read_tensors, write_atomically, write_tensors, write_text
+from relcode.runs.files import (
+    check_plain,
+    file_digest,
+    finish_flushing,
+    parse_file,
+    parse_json,
+    read_json,
+    read_tensors,
+    write_atomically,
+    write_tensors,
+    write_text,
+)
 from relcode.runs.lock import claim, release
 from relcode.runs.status import RunStatus, State, checked_about, checked_status, of_step
 from relcode.runs.tables import SPLITS, read_facts, read_vocab, write_facts, write_vocab
@@ -96,23 +107,28 @@ class Run:
         self.settle_best()
 
     def save(self, state: TrainState, /, **changes: Any) -> Run:
-        """Write a checkpoint, make it the one in force, and drop all but it and the one before."""
+        """Write a checkpoint, make it the one in force, and drop all but it and the one before.
+
+        It is flushed to the disk while training goes on. After a power cut within these seconds its checksum is wrong, and the one before is whole.
+        """
         name = f"{state.step:012d}.safetensors"
         now = self.status
         saved_again = name == now.checkpoint  # no step since
         before = (now.previous, now.previous_sha256) if saved_again else (now.checkpoint, now.checkpoint_sha256)
         tensors = state.parameters.tensors() | {"generator": state.generator.get_state()}
         metadata = {"status": json.dumps({"step": state.step, **of_step(replace(now, **changes))})}  # one text: several have no fixed order
-        digest = write_tensors(self.folder / "checkpoints" / name, tensors, metadata)
+        digest = write_tensors(self.folder / "checkpoints" / name, tensors, metadata, wait=False)
         changes |= {"previous": before[0], "previous_sha256": before[1]}
         run = self.with_status(step=state.step, checkpoint=name, checkpoint_sha256=digest, **changes)
         _keep_only(self.folder / "checkpoints", "*.safetensors", {name, before[0]})
         run.settle_best()
+        if run.status.state != "running":
+            finish_flushing()  # whoever is told that training has ended may pull the plug
         return run
 
     def with_best(self, parameters: Parameters, validation: Mapping[str, float]) -> Run:
         """Write the parameters that are best on valid so far; they count from the next :meth:`save` on."""
-        digest = write_tensors(self.folder / NEXT_BEST, parameters.tensors(), {})
+        digest = write_tensors(self.folder / NEXT_BEST, parameters.tensors(), {}, wait=False)
         return replace(self, status=replace(self.status, best=dict(validation), best_sha256=digest))
 
     def best_path(self) -> Path:

@@ -39,7 +39,9 @@ def test_rows_say_what_was_done(model: Model, report: NecessityReport) -> None:
     assert len(report.rows) == 12 and 0 < len(turned) < 12
     for row in report.rows:
         assert ((row.tail, row.relation[1:], row.head) if row in turned else (row.head, row.relation, row.tail)) in held_out
-        assert 0 < row.removed <= 3 < row.facts and row.run_rank >= 1 and row.nothing_likelihood > row.named_likelihood
+        assert 0 < row.removed <= 3 < row.facts and row.nothing_likelihood > row.named_likelihood
+    scored = model.score_facts([(row.head, row.relation, row.tail) for row in report.rows])
+    assert [row.run_rank for row in report.rows] == [one.rank for one in scored]
 
 
 def test_it_repeats_and_becomes_json_and_a_table(model: Model, report: NecessityReport) -> None:

@@ -108,12 +108,20 @@ class Inquiry:
 
     def outcome(self, removed: Sequence[Tensor]) -> Outcome:
         """Fit again without each of A sets of facts (positions), and measure."""
-        scorer = self.refitter.scorer
         head_AD, tail_AD = (problem.fit(problem.keep(list(removed))) for problem in (self.head_problem, self.tail_problem))
+        return self._measured(head_AD, tail_AD)
+
+    def as_trained(self) -> Outcome:
+        """Measure with the vectors that the model has, before anything is fitted again; A is 1."""
+        scorer = self.refitter.scorer
+        return self._measured(scorer.head_ED[self.head][None], scorer.tail_ED[self.tail][None])
+
+    def _measured(self, head_AD: Tensor, tail_AD: Tensor) -> Outcome:
+        """Score and rank the tail by vectors given."""
         score_A, score_AE = self._scores(head_AD, tail_AD)
         rival_AE = score_AE[:, self._rivals_E]
         rank_A = 1 + (rival_AE > score_A[:, None]).sum(dim=1) + (rival_AE == score_A[:, None]).sum(dim=1) / 2
-        log_odds_A = score_A - score_AE[:, self._rivals_E & scorer.seen_E].logsumexp(dim=1)
+        log_odds_A = score_A - score_AE[:, self._rivals_E & self.refitter.scorer.seen_E].logsumexp(dim=1)
         return Outcome(score_A.double().cpu(), rank_A.double().cpu(), log_odds_A.double().cpu())
 
     def random_removal(self, removed_X: Tensor, generator: torch.Generator) -> Tensor:

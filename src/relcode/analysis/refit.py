@@ -104,8 +104,8 @@ class HeadRole:
         curvature_ADD = torch.zeros((*w_AD.shape, w_AD.shape[1]), dtype=w_AD.dtype, device=w_AD.device)
         for relation, matrix_DD in enumerate(self.matrix_TDD):  # one at a time: T·Y vectors of size D would be many
             image_YD = self.candidate_YD @ matrix_DD.T
-            for arm, weight_Y in enumerate(count_AT[:, relation, None] * chance_ATY[:, relation]):
-                curvature_ADD[arm].addmm_((weight_Y[:, None] * image_YD).T, image_YD)
+            weight_AY = count_AT[:, relation, None] * chance_ATY[:, relation]
+            curvature_ADD += (weight_AY[..., None] * image_YD).transpose(1, 2) @ image_YD
         curvature_ADD -= torch.einsum("at,atd,ate->ade", count_AT, mean_ATD, mean_ATD)
         return gradient_AD, curvature_ADD
 

@@ -135,16 +135,15 @@ def measure(model: Model, question: tuple[int, int, int], top: int, draws: int, 
     removals = [row_X[:0], named_X, *(inquiry.random_removal(named_X, generator) for _ in range(draws))]
     found = inquiry.outcome(removals)
     names = model.dataset.entities
-    (scored,) = model.score_facts([(names[head], model.names.path_text((relation,)), names[tail])])
     problems = (inquiry.head_problem, inquiry.tail_problem)
     return Necessity(
-        head=scored.head,
-        relation=scored.relation,
-        tail=scored.tail,
+        head=names[head],
+        relation=model.names.path_text((relation,)),
+        tail=names[tail],
         facts=len(row_X),
         removed=len(named_X),
         emptied=any(bool(torch.isin(one.row_F, named_X).all()) for one in problems),
-        run_rank=scored.rank,
+        run_rank=float(inquiry.as_trained().rank_A[0]),
         **{f"{arm}_rank": value for arm, value in _arms(found.rank_A.log()).items() for value in [math.exp(value)]},
         **{f"{arm}_log_odds": value for arm, value in _arms(found.log_odds_A).items()},
         **{f"{arm}_likelihood": value for arm, value in _arms(found.likelihood_A).items()},

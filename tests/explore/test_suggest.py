@@ -87,7 +87,7 @@ def test_about_one_entity(model: Model) -> None:
     found = suggest_about(model, "Ada_3", top=10)
     assert len(found) == 10 and all("Ada_3" in (one.head, one.tail) for one in found)
     assert {one.head == "Ada_3" for one in found} == {True, False}
-    expected = [one for one in suggest(model, top=3000) if "Ada_3" in (one.head, one.tail)]
+    expected = [one for one in suggest(model, top=5000) if "Ada_3" in (one.head, one.tail)]
     assert [one.probability for one in found] == pytest.approx([one.probability for one in expected[:10]], abs=1e-6)
     triples = [(one.head, one.relation, one.tail) for one in suggest_about(model, "Ada_3", top=3000)]
     assert sorted(triples) == sorted((one.head, one.relation, one.tail) for one in expected)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn", reason="calibrating needs scikit-learn")
+
+
+@pytest.fixture
+def run(family_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(family_run, tmp_path / "run"))
+
+
+def test_calibrate_shows_what_it_kept(relcode, run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = relcode("calibrate", run, "--png", tmp_path / "picture.png")
+    assert result.code == 0 and "expected calibration error" in result.out and "0.9 to 1.0" in result.out
+    assert (tmp_path / "picture.png").stat().st_size > 10_000 and "kept in" in result.err
+    tree = json.loads((run / "calibration.json").read_text(encoding="utf-8"))
+    assert json.loads(relcode("calibrate", run, "--json").out) == tree
+    assert f"{tree['measured']['after']['error']:.4f} after" in result.out
+
+
+def test_predict_says_how_to_get_probabilities_and_then_what_they_mean(relcode, run: Path, tmp_path: Path) -> None:
+    question = ("predict", run, "--head", "Ada_4", "--relation", "grandparent")
+    before = relcode(*question)
+    assert "probability" not in before.out and "relcode calibrate" in before.err
+    assert relcode("calibrate", run).code == 0
+    after = relcode(*question)
+    assert "probability" in after.out and "calibrated against the valid split" in after.out and after.err == ""
+    assert json.loads(relcode(*question, "--json").out)["answers"][0]["probability"] is not None
+    (tmp_path / "facts.tsv").write_text("Ada_4\tgrandparent\tBob_2\n")
+    header, row = (line.split("\t") for line in relcode("score", run, tmp_path / "facts.tsv").out.splitlines())
+    assert header[-1] == "probability" and 0 <= float(row[-1]) <= 1
+
+
+def test_paths_are_shown_both_ways_and_measured(relcode, run: Path) -> None:
+    out = relcode("predict", run, "--head", "Ada_4", "--path", "parent/parent", "--top", 2).out
+    assert "by composed matrices" in out and "through the best entities on the way" in out and "→" in out
+    assert "path 'parent//parent', column 8" in relcode("predict", run, "--head", "Ada_4", "--path", "parent//parent").err
+    report = relcode("evaluate", run, "--paths", "--questions", 25, "--json")
+    assert report.code == 0 and [row["n"] for row in json.loads(report.out)["paths"]] == [25] * 4
+    assert "3 steps" in relcode("evaluate", run, "--paths", "--questions", 5).out
+    assert "leave out --protocol" in relcode("evaluate", run, "--paths", "--protocol", "paper").err
+    assert relcode("evaluate", run, "--paths", "--questions", 10**9).code == 2
+
+
+def test_a_picture_that_cannot_be_drawn_is_one_line(relcode, run: Path, tmp_path: Path) -> None:
+    result = relcode("calibrate", run, "--png", tmp_path)
+    assert result.code == 2 and "is a folder" in result.err and result.err.count("\n") == 1

@@ -23,7 +23,7 @@ def necessity() -> NecessityReport:
     odds = {"nothing_log_odds": 3.0, "named_log_odds": 1.0, "random_log_odds": 2.5}
     chance = {"nothing_likelihood": 0.9, "named_likelihood": 0.5, "random_likelihood": 0.8}
     rows = [Necessity(head="a", relation="r", tail="b", facts=5, removed=2, emptied=False, **ranks, **odds, **chance)] * 3
-    return NecessityReport(tuple(effects(rows)), tuple(rows), 5, 5, 0)
+    return NecessityReport(tuple(effects(rows)), tuple(effects(rows)), tuple(rows), 5, 5, 0)
 
 
 def test_discovery_shows_every_way_of_ranking() -> None:
@@ -36,9 +36,12 @@ def test_discovery_shows_every_way_of_ranking() -> None:
 
 
 def test_necessity_shows_every_fact() -> None:
-    (axes,) = draw_necessity(necessity()).axes
-    assert len(axes.collections[0].get_offsets()) == 3 and axes.collections[0].get_offsets()[0].tolist() == [0.5, 2]
-    assert "difference 1.50 (95 % interval 1.50 to 1.50)" in axes.get_title() and "nats" in axes.get_xlabel()
+    report = necessity()
+    report = replace(report, rows=(*report.rows, replace(report.rows[0], emptied=True)))
+    (axes,) = draw_necessity(report).axes
+    kept, emptied, mean = (dots.get_offsets() for dots in axes.collections)
+    assert len(kept) == 3 and kept[0].tolist() == emptied[0].tolist() == mean[0].tolist() == [0.5, 2] and len(emptied) == 1
+    assert "difference 1.50 nats (95 % interval 1.50 to 1.50)" in axes.get_title() and "nats" in axes.get_xlabel()
 
 
 def test_files_are_written_in_the_form_asked_for(tmp_path: Path) -> None:

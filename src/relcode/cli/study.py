@@ -170,7 +170,10 @@ def necessity(
 
 def print_necessity(report: NecessityReport) -> None:
     """Print the averages."""
-    rows = [(one.measure, one.named, one.random, one.difference, f"{one.low:.3f} to {one.high:.3f}") for one in report.effects]
     columns = ("without named", "without random", "difference", "95 % interval")
+    kept = sum(not row.emptied for row in report.rows)
+    parts = [("", report.effects)] + ([(f", {kept} facts whose entities keep some", report.kept)] if 0 < kept < len(report.rows) else [])
+    some = [(which, one) for which, found in parts for one in found]
+    rows = [(f"{one.measure}{which}", one.named, one.random, one.difference, f"{one.low:.3f} to {one.high:.3f}") for which, one in some]
     print_table(("how far it falls", *columns), rows, right=columns)
     say(f"the named facts were the more needed for {report.worse:.0%} of the facts asked about")

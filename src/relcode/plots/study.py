@@ -46,23 +46,27 @@ def draw_discovery(report: DiscoveryReport, *, title: str = "Held-out discovery"
 
 def draw_necessity(report: NecessityReport, *, title: str = "Are explanations needed?") -> Figure:
     """Draw each fact by how far its log-odds fall without random facts and without the named ones; above the line the named facts matter more."""
-    figure = new_figure(6.4, 5.6)
+    figure = new_figure(6.4, 6.4)
     axes: Any = figure.add_subplot()
-    random = [row.nothing_log_odds - row.random_log_odds for row in report.rows]
-    named = [row.nothing_log_odds - row.named_log_odds for row in report.rows]
-    low, high = min([0.0, *random, *named]), max([1.0, *random, *named])
-    axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1.2, zorder=1)
-    axes.annotate("equal", (high, high), textcoords="offset points", xytext=(-6, -16), ha="right", fontsize=9, color=GREY)
-    axes.scatter(random, named, color=BLUE, s=22, alpha=0.6, linewidths=0, zorder=2)
-    axes.scatter([sum(random) / len(random)], [sum(named) / len(named)], color=ORANGE, marker="D", s=90, edgecolors="black", zorder=3, label="mean")
+    falls = [(row.nothing_log_odds - row.random_log_odds, row.nothing_log_odds - row.named_log_odds) for row in report.rows]
+    every = [value for pair in falls for value in pair]
+    ends = [min([0.0, *every]), max([1.0, *every])]
+    axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.2, zorder=1, label="equal: above it the named facts matter more")
+    same = "one whose entity lost all its facts: random ones are the same"
+    for emptied, look, label in ((False, (BLUE, "o"), "a fact asked about"), (True, (ORANGE, "s"), same)):
+        points = [pair for row, pair in zip(report.rows, falls, strict=True) if row.emptied == emptied]
+        if points:
+            axes.scatter(*zip(*points, strict=True), color=look[0], marker=look[1], s=22, alpha=0.65, linewidths=0, zorder=2, label=label)
+    mean = [sum(column) / len(report.rows) for column in zip(*falls, strict=True)]
+    axes.scatter(mean[:1], mean[1:], color="white", marker="D", s=90, edgecolors="black", linewidths=2, zorder=3, label="mean of all")
     axes.set_xlabel("fall of the answer's log-odds without random facts (nats)", fontsize=10)
     axes.set_ylabel("fall without the facts named (nats)", fontsize=10)
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
-    axes.legend(fontsize=9, loc="upper left")
+    figure.legend(fontsize=9, frameon=False, loc="outside lower center", ncols=1)
     effect = next(one for one in report.effects if one.measure == "log-odds")
-    about = f"{len(report.rows)} facts; difference {effect.difference:.2f} (95 % interval {effect.low:.2f} to {effect.high:.2f})"
-    axes.set_title(f"{title}\n{about}; above the line the named facts matter more", fontsize=10)
+    about = f"{len(report.rows)} facts; mean difference {effect.difference:.2f} nats (95 % interval {effect.low:.2f} to {effect.high:.2f})"
+    axes.set_title(f"{title}\n{about}", fontsize=10)
     return figure
 
 

@@ -66,9 +66,13 @@ class Effect:
 
 @dataclass(frozen=True)
 class NecessityReport:
-    """The averages, and the facts behind them."""
+    """The averages, and the facts behind them.
+
+    ``kept`` averages over the facts both of whose entities keep some facts: where an entity loses all of them, random ones are the same ones.
+    """
 
     effects: tuple[Effect, ...]
+    kept: tuple[Effect, ...]
     rows: tuple[Necessity, ...]
     top: int
     draws: int
@@ -86,8 +90,13 @@ class NecessityReport:
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         about = {"facts": len(self.rows), "top": self.top, "draws": self.draws, "seed": self.seed, "resamples": RESAMPLES, "interval": INTERVAL}
-        effects = {one.measure: {name: value for name, value in asdict(one).items() if name != "measure"} for one in self.effects}
-        return {**about, "worse_than_random": self.worse if self.rows else None, "effects": effects, "rows": [asdict(row) for row in self.rows]}
+        found = {"effects": _by_measure(self.effects), "kept": _by_measure(self.kept), "kept_facts": sum(not row.emptied for row in self.rows)}
+        return {**about, "worse_than_random": self.worse if self.rows else None, **found, "rows": [asdict(row) for row in self.rows]}
+
+
+def _by_measure(found: Sequence[Effect]) -> dict[str, dict[str, float]]:
+    """Return effects by their measure, as plain values."""
+    return {one.measure: {name: value for name, value in asdict(one).items() if name != "measure"} for one in found}
 
 
 def necessity(
@@ -110,7 +119,8 @@ def necessity(
         progress(number, len(questions))
         rows.append(measure(model, question, top, draws, generator))
     progress(len(questions), len(questions))
-    return NecessityReport(tuple(effects(rows, seed)), tuple(rows), top, draws, seed)
+    kept = [row for row in rows if not row.emptied]
+    return NecessityReport(tuple(effects(rows, seed)), tuple(effects(kept, seed)) if kept else (), tuple(rows), top, draws, seed)
 
 
 def draw_questions(model: Model, split: str, number: int, generator: torch.Generator) -> list[tuple[int, int, int]]:

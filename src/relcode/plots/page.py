@@ -65,7 +65,7 @@ def codes_page(codes: RelationCodes, *, title: str = "Relation codes") -> str:
     return _page(title, f"{caption(sparsity(codes))}.", figure, table)
 
 
-def maps_page(maps: Sequence[PointMap], *, title: str = "Map") -> str:
+def maps_page(maps: Sequence[PointMap], *, title: str = "") -> str:
     """Return maps side by side as an HTML page: names and frequencies on hover, lighter points more frequent."""
     if not maps:
         raise ValueError("there is no map to draw")
@@ -74,7 +74,10 @@ def maps_page(maps: Sequence[PointMap], *, title: str = "Map") -> str:
 
     columns = min(MOST_COLUMNS, len(maps))
     rows = -(-len(maps) // columns)
-    figure = make_subplots(rows=rows, cols=columns, subplot_titles=[_safe(panel_title(one)).replace("\n", "<br>") for one in maps])
+    # In a narrow window two long titles would run into each other: a line for each figure.
+    titles = [_safe(panel_title(one)).replace("\n", "<br>").replace("; ", "<br>") for one in maps]
+    figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles, vertical_spacing=0.2 / rows)
+    figure.update_annotations(font_size=13)
     frequencies = torch.cat([one.frequency_N for one in maps]).clamp_min(1).log10()
     lowest, highest = float(frequencies.min()), float(frequencies.max())
     for place, points in enumerate(maps):
@@ -96,9 +99,9 @@ def maps_page(maps: Sequence[PointMap], *, title: str = "Map") -> str:
         figure.add_trace(dots, row=place // columns + 1, col=place % columns + 1)
     figure.update_xaxes(title="axis 1 (no unit)", showticklabels=False)
     figure.update_yaxes(title="axis 2 (no unit)", showticklabels=False)
-    figure.update_layout(height=620 * rows, margin={"t": 70})
+    figure.update_layout(height=620 * rows, margin={"t": 90}, template="plotly_white")
     note = f"Points near each other are held alike by the model ({maps[0].method}). Only nearness means something: the axes have no unit."
-    return _page(title, note, figure, "")
+    return _page(title or f"Map of the {'relation matrices' if maps[0].kind == 'relation' else 'entity vectors'}", note, figure, "")
 
 
 def save_page(page: str, path: Path) -> None:

@@ -95,10 +95,10 @@ def make_run(folder: Path, dataset_name: str, dim: int) -> str:
 
 
 @contextmanager
-def serving(run: Path) -> Iterator[int]:
-    """Start ``relcode serve`` and yield its port."""
-    command = [sys.executable, "-m", "relcode", "serve", str(run), "--port", "0", "--device", "cpu"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+def serving(run: Path, command: str = "serve", *options: str) -> Iterator[int]:
+    """Start ``relcode serve`` (or ``explore``) and yield its port."""
+    words = [sys.executable, "-m", "relcode", command, str(run), "--port", "0", "--device", "cpu", *options]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     try:
         assert process.stderr is not None
         said = ""

@@ -174,7 +174,7 @@ def test_click_through_to_a_reason(watched: Watched) -> None:
     page.locator(".answers li", has_text="known").first.get_by_role("link", name="Why?").click()
     page.wait_for_selector(".graph .node")
     assert "/why?" in page.url and page.locator(".paths li").count() > 0
-    assert page.locator(".graph .edge path").count() >= 2
+    assert page.locator(".graph path.edge").count() >= 2
     page.locator(".graph .node.head").click()
     page.wait_for_selector(".fact-group")
     assert page.locator(".entity-name").inner_text() == "Ada_4"

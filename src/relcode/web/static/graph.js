@@ -1,4 +1,4 @@
-// The small graph of an explanation: head on the left, tail on the right, what lies between in columns. Upright where the page is narrow.
+// The small graph of an explanation: head on the left, tail on the right, what lies between in lanes of its own. Upright where the page is narrow.
 
 import { el, svg } from "./dom.js";
 import { href } from "./address.js";
@@ -6,14 +6,18 @@ import { label, shortStep } from "./names.js";
 
 const MOST_WAYS = 7; // ways drawn; the list below the graph has all
 const FEW_WAYS = 3; // where the page is narrow
-const NARROW = 640;
+const NARROW = 640; // pixels
+const LETTER = 7.4; // pixels, of a name; of what stands at an edge
+const SMALL_LETTER = 6.2;
+
+const cut = (text, letters) => (text.length <= letters ? text : `${text.slice(0, Math.max(1, letters - 1))}…`);
 
 // Take the ways (a list of facts each, in order from head to tail), in turns from each path, so that each path has one.
 function ways(record, limit) {
   const found = [];
   for (let round = 0; found.length < limit && record.paths.some((one) => one.facts.length > round); round += 1) {
-    for (const [number, path] of record.paths.entries()) {
-      if (path.facts.length > round && found.length < limit) found.push({ path: number, facts: path.facts[round] });
+    for (const path of record.paths) {
+      if (path.facts.length > round && found.length < limit) found.push(path.facts[round]);
     }
   }
   return found;
@@ -22,7 +26,7 @@ function ways(record, limit) {
 // The entities along a way, beginning with the head, and each edge with its direction.
 function walk(way, head) {
   let at = head;
-  return way.facts.map(([h, relation, t]) => {
+  return way.map(([h, relation, t]) => {
     const forward = h === at;
     const edge = { from: at, to: forward ? t : h, relation, forward };
     at = edge.to;
@@ -30,57 +34,62 @@ function walk(way, head) {
   });
 }
 
-// Give each entity a place: depth along the way (a part of 1), and a lane beside others of the same depth.
+// Every entity between head and tail has a lane of its own, so that no edge runs through another entity. Edges of one pair are one line.
 function layout(record, limit) {
   const nodes = new Map([[record.head, { depth: 0 }], [record.tail, { depth: 1 }]]);
   const edges = new Map();
-  for (const way of ways(record, limit)) {
-    const walked = walk(way, record.head);
+  const all = ways(record, limit).map((way) => walk(way, record.head));
+  const longest = Math.max(...all.map((walked) => walked.length));
+  for (const walked of all) {
     walked.forEach((edge, place) => {
-      if (!nodes.has(edge.to)) nodes.set(edge.to, { depth: (place + 1) / walked.length });
-      edges.set(JSON.stringify([edge.from, edge.relation, edge.to, edge.forward]), { ...edge, path: way.path });
+      const depth = (place + 1) / longest; // an entity stands where the longest way to it ends
+      if (edge.to !== record.head && edge.to !== record.tail) nodes.set(edge.to, { depth: Math.max(depth, nodes.get(edge.to)?.depth ?? 0) });
+      const key = JSON.stringify([edge.from, edge.to]);
+      const line = edges.get(key) ?? { from: edge.from, to: edge.to, steps: new Map() };
+      line.steps.set(`${edge.forward}${edge.relation}`, { relation: edge.relation, forward: edge.forward });
+      edges.set(key, line);
     });
   }
-  const columns = new Map();
-  for (const [name, node] of nodes) {
-    const column = node.depth === 0 || node.depth === 1 ? node.depth : Math.round(node.depth * 6) / 6;
-    columns.set(column, [...(columns.get(column) ?? []), name]);
-  }
-  for (const names of columns.values()) names.forEach((name, place) => { nodes.get(name).lane = (place + 1) / (names.length + 1); });
-  return { nodes, edges: [...edges.values()], most: Math.max(...[...columns.values()].map((names) => names.length)) };
+  const between = [...nodes.keys()].slice(2);
+  const direct = edges.has(JSON.stringify([record.head, record.tail])) ? 1 : 0;
+  between.forEach((name, place) => { nodes.get(name).lane = (place + 1 + direct) / (between.length + 1 + direct); });
+  nodes.get(record.head).lane = 0.5;
+  nodes.get(record.tail).lane = 0.5;
+  return { nodes, edges: [...edges.values()], lanes: between.length + direct };
 }
 
-const cut = (text, letters) => (text.length <= letters ? text : `${text.slice(0, letters - 1)}…`);
+const widthOf = (shown) => Math.max(44, shown.length * LETTER + 22);
 
 // Across: depth from left to right, lanes from top to bottom. Upright: every entity has a row of its own, left and right in turns.
-function positions(nodes, width, most, upright) {
+function positions(nodes, width, lanes, margins, upright) {
   if (!upright) {
-    const height = Math.max(130, 58 * most + 16);
-    return { height, places: new Map([...nodes].map(([name, node]) => [name, { x: 92 + node.depth * (width - 184), y: node.lane * height }])) };
+    const height = Math.max(120, 52 * (lanes + 1));
+    const [low, high] = [margins[0], width - margins[1]];
+    return { height, places: new Map([...nodes].map(([name, node]) => [name, { x: low + node.depth * (high - low), y: node.lane * height }])) };
   }
   const rows = [...nodes.entries()].sort((a, b) => a[1].depth - b[1].depth);
   const side = (number) => (number === 0 || number === rows.length - 1 ? 0.5 : number % 2 ? 0.3 : 0.7);
   return { height: 76 * (rows.length - 1) + 60, places: new Map(rows.map(([name], number) => [name, { x: side(number) * width, y: 30 + 76 * number }])) };
 }
 
-function drawEdge(edge, from, to, bend, upright) {
+function drawEdge(line, from, to, bend, upright) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const length = Math.hypot(dx, dy) || 1;
   const middle = { x: (from.x + to.x) / 2 - (dy / length) * bend, y: (from.y + to.y) / 2 + (dx / length) * bend };
-  const [start, end] = edge.forward ? [from, to] : [to, from];
+  const steps = [...line.steps.values()];
   const at = { x: (from.x + to.x) / 4 + middle.x / 2, y: (from.y + to.y) / 4 + middle.y / 2 };
-  const room = upright ? 24 : Math.max(10, Math.floor(length / 7.5));
-  const text = cut(shortStep(edge.relation), room);
-  return svg("g", { class: `edge path-${edge.path % 6}` },
-    svg("path", { d: `M${start.x},${start.y} Q${middle.x},${middle.y} ${end.x},${end.y}`, "marker-end": "url(#arrow)" }),
-    svg("text", { x: at.x, y: at.y - 6, "text-anchor": "middle" }, svg("title", {}, edge.relation), text));
+  const room = upright ? 24 : Math.min(36, Math.max(8, Math.floor((Math.abs(dx) - 130) / SMALL_LETTER)));
+  const shown = cut(steps.map((step) => `${step.forward ? "" : "^"}${shortStep(step.relation)}`).join(", "), room);
+  return [
+    svg("path", { class: "edge", d: `M${from.x},${from.y} Q${middle.x},${middle.y} ${to.x},${to.y}` }),
+    svg("text", { class: "edge", x: at.x, y: at.y + 4, "text-anchor": "middle" }, svg("title", {}, steps.map((step) => (step.forward ? "" : "^") + step.relation).join(", ")), shown),
+  ];
 }
 
 function drawNode(name, place, kind, letters) {
   const shown = cut(label(name) || "(no name)", letters);
-  const width = Math.max(44, shown.length * 7.4 + 22);
-  const address = href("entity", { name });
-  return svg("a", { href: address, class: `node ${kind}`, "data-link": true },
+  const width = widthOf(shown);
+  return svg("a", { href: href("entity", { name }), class: `node ${kind}`, "data-link": true },
     svg("title", {}, label(name) === name ? name : `${label(name)} (${name})`),
     svg("rect", { x: place.x - width / 2, y: place.y - 15, width, height: 30, rx: 15 }),
     svg("text", { x: place.x, y: place.y + 4.5, "text-anchor": "middle", direction: "auto" }, shown));
@@ -88,20 +97,17 @@ function drawNode(name, place, kind, letters) {
 
 function picture(record, width) {
   const upright = width < NARROW;
-  const { nodes, edges, most } = layout(record, upright ? FEW_WAYS : MOST_WAYS);
-  const { height, places } = positions(nodes, width, most, upright);
+  const { nodes, edges, lanes } = layout(record, upright ? FEW_WAYS : MOST_WAYS);
   const letters = upright ? Math.floor(width / 16) : 24;
-  const seen = new Map();
-  const lines = edges.map((edge) => {
-    const key = [edge.from, edge.to].sort().join("\u0000");
-    const number = seen.get(key) ?? 0;
-    seen.set(key, number + 1);
-    const direct = nodes.get(edge.to).depth - nodes.get(edge.from).depth === 1 && most > 1;
-    return drawEdge(edge, places.get(edge.from), places.get(edge.to), (direct ? 0.9 * (upright ? width : height) : 0) * (number % 2 ? -0.5 : 0.5) + (upright ? 60 : 34) * number, upright);
+  const margins = [record.head, record.tail].map((name) => widthOf(cut(label(name), letters)) / 2 + 4);
+  const { height, places } = positions(nodes, width, lanes, margins, upright);
+  const drawn = edges.map((line) => {
+    const direct = line.from === record.head && line.to === record.tail && lanes > 1;
+    return drawEdge(line, places.get(line.from), places.get(line.to), direct ? (upright ? -0.8 * width : -0.86 * height) : 0, upright);
   });
   const dots = [...nodes.keys()].map((name) => drawNode(name, places.get(name), name === record.head ? "head" : name === record.tail ? "tail" : "", letters));
-  const arrow = svg("defs", {}, svg("marker", { id: "arrow", viewBox: "0 0 10 10", refX: upright ? 24 : 26, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, svg("path", { d: "M0,1 L9,5 L0,9 z" })));
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Paths of facts from ${label(record.head)} to ${label(record.tail)}` }, arrow, lines, dots);
+  // Lines first, then their texts, then entities: nothing is written under a line.
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Paths of facts from ${label(record.head)} to ${label(record.tail)}` }, drawn.map(([path]) => path), drawn.map(([, text]) => text), dots);
 }
 
 export function drawGraph(record) {

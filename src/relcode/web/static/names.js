@@ -23,7 +23,7 @@ export const isRelation = (text) => shorts.has(text.trim());
 // Fetch the labels of names that came without one.
 export async function learn(names) {
   if (!about?.labels) return;
-  const wanted = [...new Set(names)].filter((name) => !labels.has(name));
+  const wanted = [...new Set(names)].filter((name) => name && !labels.has(name));
   for (let low = 0; low < wanted.length; low += 100) {
     const part = wanted.slice(low, low + 100);
     const found = (await get("labels", { name: part })).labels;
@@ -34,6 +34,11 @@ export async function learn(names) {
 export function label(name, given) {
   if (given && given !== name) labels.set(name, given);
   return labels.get(name) ?? given ?? name;
+}
+
+// The label of a name that is typed, where it says more than the name.
+export function otherLabel(name) {
+  return name && label(name) !== name ? label(name) : null;
 }
 
 export function entity(name, given, properties = {}) {

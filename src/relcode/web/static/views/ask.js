@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { go, href } from "../address.js";
 import { combobox } from "../combobox.js";
 import { count, el, fixed, percent, plural } from "../dom.js";
-import { bracketed, entity, info, isRelation, label, learn, plainEntity, relation, steps } from "../names.js";
+import { bracketed, entity, info, isRelation, label, learn, otherLabel, plainEntity, relation, steps } from "../names.js";
 import { bar, empty, into, section, title } from "../parts.js";
 
 const TOPS = [10, 25, 50, 100];
@@ -40,7 +40,7 @@ function questionOf(head, text, { top, fresh }) {
 
 function form(parameters) {
   const asked = parameters.path ?? parameters.relation ?? "";
-  const head = combobox({ name: "head", title: "From", value: parameters.head ?? "", placeholder: "a thing: type some letters", find: findEntities });
+  const head = combobox({ name: "head", title: "From", value: parameters.head ?? "", placeholder: "a thing: type some letters", hint: otherLabel(parameters.head), find: findEntities });
   const path = combobox({
     name: "path", title: "Relation or path", value: asked, placeholder: "a relation, or r1/^r2",
     find: (text, signal) => findSteps(text, head.input.value.trim(), signal),
@@ -139,6 +139,7 @@ function results(record) {
 }
 
 export default async function ask(parameters, signal) {
+  await learn([parameters.head ?? ""]);
   const root = el("div", {}, title("Ask", "What does the model expect at the other end of a relation?"), form(parameters));
   const place = el("div", { class: "results", "aria-live": "polite" });
   root.append(place);

@@ -12,9 +12,11 @@ const LETTERS = 34; // of a name beside the heatmap, and where it is narrow
 const FEW_LETTERS = 22;
 const NARROW = 480;
 const MOST_RULES = 8;
+const MOST_HEADING = 19; // letters over a column
 
 const cut = (name, letters) => (name.length <= letters ? name : `${name.slice(0, 6)}…${name.slice(name.length - letters + 7)}`);
 const words = (one) => one.words.slice(0, 2).join(", ") || "–";
+const heading = (one) => `${one.number} ${cut(words(one), MOST_HEADING)}`;
 
 function ordered(rows, order) {
   const by = {
@@ -36,8 +38,8 @@ function figure(rows, dimensions, chosen, narrow) {
   const mark = rows.findIndex((row) => row.relation === chosen);
   const shapes = mark < 0 ? [] : [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: mark - 0.5, y1: mark + 0.5, line: { color: "#e69f00", width: 2 } }];
   const layout = {
-    height: ROW * rows.length + 190, margin: narrow ? { l: 4, r: 8, t: 30, b: 76 } : { l: 8, r: 64, t: 104, b: 76 }, shapes, dragmode: false,
-    xaxis: { side: "top", tickvals: dimensions.map((_, place) => place), ticktext: dimensions.map((one) => (narrow ? String(one.number) : `${one.number} ${text(words(one))}`)), tickangle: narrow ? 0 : -50, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
+    height: ROW * rows.length + 190, margin: narrow ? { l: 4, r: 8, t: 30, b: 76 } : { l: 8, r: 84, t: 112, b: 76 }, shapes, dragmode: false,
+    xaxis: { side: "top", tickvals: dimensions.map((_, place) => place), ticktext: dimensions.map((one) => (narrow ? String(one.number) : text(heading(one)))), tickangle: narrow ? 0 : -50, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
     yaxis: { autorange: "reversed", tickvals: rows.map((_, place) => place), ticktext: rows.map((row) => text(cut(row.short, narrow ? FEW_LETTERS : LETTERS))), automargin: true, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
   };
   return [[trace], layout];

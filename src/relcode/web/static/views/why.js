@@ -5,14 +5,14 @@ import { go, href } from "../address.js";
 import { combobox } from "../combobox.js";
 import { el, fixed, plural, signed } from "../dom.js";
 import { drawGraph } from "../graph.js";
-import { entity, learn, plainEntity, relation, relationLink } from "../names.js";
+import { entity, learn, otherLabel, plainEntity, relation, relationLink } from "../names.js";
 import { bar, cosine, empty, into, section, title } from "../parts.js";
 import { findEntities, findSteps } from "./ask.js";
 
 function form(parameters) {
-  const head = combobox({ name: "head", title: "Head", value: parameters.head ?? "", find: findEntities });
+  const head = combobox({ name: "head", title: "Head", value: parameters.head ?? "", hint: otherLabel(parameters.head), find: findEntities });
   const kind = combobox({ name: "relation", title: "Relation", value: parameters.relation ?? "", find: (text, signal) => findSteps(text, head.input.value.trim(), signal) });
-  const tail = combobox({ name: "tail", title: "Tail", value: parameters.tail ?? "", find: findEntities });
+  const tail = combobox({ name: "tail", title: "Tail", value: parameters.tail ?? "", hint: otherLabel(parameters.tail), find: findEntities });
   const inputs = [head.input, kind.input, tail.input];
   return el("form", { class: "card ask", role: "search", onsubmit: (event) => {
     event.preventDefault();
@@ -59,11 +59,12 @@ function namesIn(record) {
 
 async function explanation(record) {
   await learn(namesIn(record));
-  return [verdict(record), section("For it: paths of known facts", el("p", { class: "hint" }, "The fact itself is never among its own reasons."), paths(record)), el("div", { class: "columns even" }, el("div", {}, support(record)), el("div", {}, against(record)))];
+  return [verdict(record), section("For it: paths of known facts", el("p", { class: "hint" }, "Read from left to right; ^ is a relation read backwards. The fact itself is never among its own reasons."), paths(record)), el("div", { class: "columns even" }, el("div", {}, support(record)), el("div", {}, against(record)))];
 }
 
 export default async function show(parameters, signal) {
   const place = el("div", {});
+  await learn([parameters.head ?? "", parameters.tail ?? ""]);
   const root = el("div", {}, title("Why", "The known facts that lead from head to tail, and what speaks against."), form(parameters), place);
   const { head, relation: kind, tail } = parameters;
   if (!head || !kind || !tail) {

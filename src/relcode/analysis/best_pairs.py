@@ -24,6 +24,8 @@ from relcode.model.score import Scorer
 from relcode.ops.ranking import full_precision
 
 NEVER = float("-inf")
+LOWEST = -1e30  # of what is not struck out
+FIRST_TAILS = 64  # whose own question is asked first, where heads are given; then twice as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,39 @@ class PairFinder:
         row_Y, _ = self.known.pairs(entity_X, torch.full_like(entity_X, relation))
         return torch.bincount(row_Y, minlength=len(entity_X)) > 0
 
+    def places(self, tail_T: Tensor) -> Tensor:
+        """Return the column of each entity in a block whose columns are these tails, -1 where it has none; [E]."""
+        place_E = torch.full((self.scorer.num_entities,), -1, device=self.scorer.device)
+        place_E[tail_T] = torch.arange(len(tail_T), device=self.scorer.device)
+        return place_E
+
+    def leave_out(self, worth_BT: Tensor, head_B: Tensor, relation: int, place_E: Tensor) -> None:
+        """Strike out known pairs, and an entity with itself where training facts do not have that."""
+        row_X, entity_X = self.known.pairs(head_B, torch.full_like(head_B, relation))
+        if not bool(self.candidates.loops_R[relation % self.candidates.num_relations]):
+            row_X = torch.cat([row_X, torch.arange(len(head_B), device=head_B.device)])
+            entity_X = torch.cat([entity_X, head_B])
+        column_X = place_E[entity_X]
+        worth_BT[row_X[column_X >= 0], column_X[column_X >= 0]] = NEVER
+
     def _search(self, search: Search) -> _Best:
         best = _Best.none(search, self.scorer.device)
         if not len(self.candidates.heads(search.relation)) or search.top < 1:
             return best
+        if search.heads is not None or search.tails is not None:
+            return self._search_few(search, best)
         best = _Block(self, replace(search, any_type=False)).take(best)
         # Entities of other types come second: what was found already is the threshold that nearly all of them miss.
         return _Block(self, search).take(best) if search.any_type else best
+
+    def _search_few(self, search: Search, best: _Best) -> _Best:
+        """Search where heads or tails are given; where only tails are, by the inverse relation."""
+        if search.heads is not None:
+            return FewHeads(self, search).take(best)
+        shifts = Shifts(search.shifts.tail, search.shifts.head, search.shifts.other)
+        turned = replace(search, relation=self.candidates.inverse(search.relation), heads=search.tails, tails=None, shifts=shifts)
+        found = FewHeads(self, turned).take(best)
+        return replace(found, head_X=found.tail_X, tail_X=found.head_X)
 
     def _described(self, search: Search, best: _Best) -> Pairs:
         """Put pairs in order and say what there is to say about them."""
@@ -172,8 +200,7 @@ class _Block:
         self.inverse = finder.candidates.inverse(search.relation)
         head_H, tail_T = finder.sides(search)
         self.head_H, self.tail_T = head_H.to(self.scorer.device), tail_T.to(self.scorer.device)
-        self.place_E = torch.full((self.scorer.num_entities,), -1, device=self.scorer.device)  # of each tail among the columns
-        self.place_E[self.tail_T] = torch.arange(len(tail_T), device=self.scorer.device)
+        self.place_E = finder.places(self.tail_T)
 
     def take(self, best: _Best) -> _Best:
         """Look at all pairs."""
@@ -183,8 +210,7 @@ class _Block:
         self.query_TD = self.scorer.path_queries(self.tail_T, (self.inverse,))
         self.as_tail_HD, self.as_tail_TD = self.scorer.tail_ED[self.head_H], self.scorer.tail_ED[self.tail_T]
         self._shift()
-        whole = len(self.head_H) * len(self.tail_T) <= self.finder.block_numbers
-        if whole and self.search.heads is None and self.search.tails is None and not self.search.any_type:
+        if len(self.head_H) * len(self.tail_T) <= self.finder.block_numbers and not self.search.any_type:
             return self._look(self._all_at_once(), slice(0, len(self.head_H)), best)
         self.total_H = self._totals(self.head_H, self.search.relation)
         self.total_T = self._totals(self.tail_T, self.inverse)
@@ -218,7 +244,7 @@ class _Block:
     def _look(self, worth_BT: Tensor, part: slice, best: _Best) -> _Best:
         """Add what a block of pairs brings."""
         head_B, any_type = self.head_H[part], self.search.any_type
-        self._leave_out(worth_BT, head_B)
+        self.finder.leave_out(worth_BT, head_B, self.search.relation, self.place_E)
         largest_B = worth_BT.amax(dim=1)
         least = best.least
         if not any_type and len(best.worth_X) < best.top <= len(largest_B):
@@ -230,15 +256,6 @@ class _Block:
         at_X, column_X = ((worth_YT >= least) & (worth_YT > NEVER)).nonzero().unbind(1)
         return best.with_pairs(head_B[row_Y[at_X]], self.tail_T[column_X], worth_YT[at_X, column_X])
 
-    def _leave_out(self, worth_BT: Tensor, head_B: Tensor) -> None:
-        """Strike out known pairs, and an entity with itself where training facts do not have that."""
-        row_X, entity_X = self.finder.known.pairs(head_B, torch.full_like(head_B, self.search.relation))
-        if not bool(self.finder.candidates.loops_R[self.search.relation % self.finder.candidates.num_relations]):
-            row_X = torch.cat([row_X, torch.arange(len(head_B), device=head_B.device)])
-            entity_X = torch.cat([entity_X, head_B])
-        column_X = self.place_E[entity_X]
-        worth_BT[row_X[column_X >= 0], column_X[column_X >= 0]] = NEVER
-
     def _exact(self, bound_YT: Tensor, row_Y: Tensor) -> Tensor:
         """Return twice the worth of all pairs of some rows that are of another type; the others were looked at before, and are struck out."""
         candidates = self.finder.candidates
@@ -248,3 +265,61 @@ class _Block:
         back_YT = log_share(self.as_tail_HD[row_Y] @ self.query_TD.T, self.total_T, typed_Y1)
         worth_YT = there_YT.add_(back_YT).add_(self.shift_H[row_Y][:, None]).add_(self.shift_T)
         return worth_YT.masked_fill_((typed_Y1 & typed_T) | (bound_YT == NEVER), NEVER)
+
+
+class FewHeads:
+    """The pairs of some heads. As ln share(h | t, r⁻¹) ≤ 0, what is known without it bounds a pair's worth from above:
+
+        2 · worth ≤ ln share(t | h, r) + 2 · shifts
+
+    so tails are taken by falling bound, and the totals Z(t, r⁻¹), which are nearly all of the work, are needed for the first few alone.
+    """
+
+    def __init__(self, finder: PairFinder, search: Search) -> None:
+        """Take heads and tails, and what is known of tails before any of them is looked at."""
+        self.finder, self.search, self.scorer, self.relation = finder, search, finder.scorer, search.relation
+        device, candidates = finder.scorer.device, finder.candidates
+        self.inverse = candidates.inverse(search.relation)
+        self.head_H, self.tail_T = (side.to(device) for side in finder.sides(search))
+        self.typed_H = torch.isin(self.head_H, candidates.heads(search.relation).to(device))
+        self.typed_T = torch.isin(self.tail_T, candidates.tails(search.relation).to(device))
+        self.place_E = finder.places(self.tail_T)
+        self.shift_T = finder.asked(self.tail_T, self.inverse) * (2 * search.shifts.tail)
+        self.total_T = torch.full((len(self.tail_T),), torch.nan, device=device)  # filled as they are needed
+
+    def take(self, best: _Best) -> _Best:
+        """Look at all pairs that may be among the best."""
+        if not len(self.head_H) or not len(self.tail_T):
+            return best
+        rows = max(1, self.finder.block_numbers // len(self.tail_T))
+        for low in range(0, len(self.head_H), rows):
+            part = slice(low, low + rows)
+            bound_BT = self._bounds(part)
+            order_T = bound_BT.amax(dim=0).argsort(descending=True, stable=True)
+            start, width = 0, FIRST_TAILS
+            while start < len(order_T) and float(bound_BT[:, order_T[start]].max()) >= max(best.least, LOWEST):
+                column_C = order_T[start : start + width]
+                best = self._columns(bound_BT[:, column_C], part, column_C, best)
+                start, width = start + width, 2 * width
+        return best
+
+    def _bounds(self, part: slice) -> Tensor:
+        """Return what is known of twice the worth of pairs before the tails' own question is asked; [B, T]."""
+        head_B, shifts = self.head_H[part], self.search.shifts
+        total_B = log_totals(self.scorer, self.finder.candidates, head_B, self.relation, self.finder.block_numbers)
+        query_BD = self.scorer.path_queries(head_B, (self.relation,))
+        bound_BT = log_share(query_BD @ self.scorer.tail_ED[self.tail_T].T, total_B[:, None], self.typed_T)
+        bound_BT += (self.finder.asked(head_B, self.relation) * (2 * shifts.head))[:, None] + self.shift_T
+        bound_BT += ~(self.typed_H[part][:, None] & self.typed_T) * (2 * shifts.other)
+        self.finder.leave_out(bound_BT, head_B, self.relation, self.place_E)
+        return bound_BT
+
+    def _columns(self, bound_BC: Tensor, part: slice, column_C: Tensor, best: _Best) -> _Best:
+        """Add what the pairs with some tails bring."""
+        new_N = column_C[self.total_T[column_C].isnan()]
+        self.total_T[new_N] = log_totals(self.scorer, self.finder.candidates, self.tail_T[new_N], self.inverse, self.finder.block_numbers)
+        tail_C, head_B = self.tail_T[column_C], self.head_H[part]
+        back_BC = self.scorer.tail_ED[head_B] @ self.scorer.path_queries(tail_C, (self.inverse,)).T
+        worth_BC = bound_BC + log_share(back_BC, self.total_T[column_C], self.typed_H[part][:, None])
+        row_X, place_X = ((worth_BC >= best.least) & (worth_BC > NEVER)).nonzero().unbind(1)
+        return best.with_pairs(head_B[row_X], tail_C[place_X], worth_BC[row_X, place_X])

@@ -24,6 +24,7 @@ from relcode.explore.probability import block_numbers
 from relcode.graph.adjacency import Adjacency
 from relcode.model.score import Scorer
 
+ROUNDING = 1e-4  # of evidence: equals of the least probable one are not lost
 MOST_OF_RELATION = 10_000  # suggestions of one relation that can be asked for
 
 
@@ -122,6 +123,15 @@ class Suggester:
         least = calibration.calibrators.least_worth(relation % R, wanted.min_probability)
         return replace(search, least=least, shifts=calibration.calibrators.shifts(relation % R, self.model.candidates))
 
+    def at_least(self, search: Search, other: Suggestion | None) -> Search:
+        """Return a search that leaves out what is less probable than another suggestion: looking for that is in vain."""
+        if other is None:
+            return search
+        calibration = self.model.calibration
+        if calibration is None or other.probability is None:
+            return replace(search, least=max(search.least, other.evidence))
+        return replace(search, least=max(search.least, calibration.calibrators.least_worth(search.relation, other.probability) - ROUNDING))
+
     def cost(self, search: Search) -> int:
         """Return how many pairs a search looks at."""
         return self.finder.pairs_in(search)
@@ -206,5 +216,7 @@ def suggest_about(model: Model, entity: str, top: int = 20, *, any_type: bool = 
     names = [model.names.path_text((relation,)) for relation in model.dataset.train[:, 1].unique().tolist()]
     both = [*names, *(f"^{name}" for name in names)]
     work = Suggester(model, Wanted(relations=tuple(both), heads=(entity,), top=top, any_type=any_type))
-    found = work.all()[:top]
+    found: list[Suggestion] = []
+    for search in work.searches:
+        found = sorted([*found, *work.found(work.at_least(search, found[-1] if len(found) == top else None))], key=lambda one: one.order)[:top]
     return work.with_reasons(found) if reasons else found

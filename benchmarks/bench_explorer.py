@@ -34,7 +34,7 @@ def until(browser: Any, address: str, selector: str) -> float:
         "{ window.shownAt = performance.now(); me.disconnect(); } }).observe(document, { childList: true, subtree: true })"
     )
     page.goto(address)
-    page.wait_for_function("window.shownAt > 0", timeout=120_000)
+    page.wait_for_selector(selector, timeout=120_000)
     shown = float(page.evaluate("window.shownAt"))
     context.close()
     return shown

@@ -270,7 +270,7 @@ def test_the_heatmap_is_really_drawn(watched: Watched) -> None:
     page.wait_for_timeout(300)
     assert colours(page, ".chart") > 12
     page.get_by_label("Search relations").fill("grand")
-    page.wait_for_function("document.querySelectorAll('.chart .ytick').length === 2")
+    playwright_api.expect(page.locator(".chart .ytick")).to_have_count(2, timeout=PATIENCE)
     assert "search=grand" in page.url
     page.locator(".nsewdrag").first.click()
     page.wait_for_selector(".relation-name")

@@ -40,6 +40,12 @@ def test_what_lies_under_the_variable_is_listed_by_name(shelf: Path) -> None:
     assert find("not-data") is None
 
 
+def test_imported_datasets_are_known_by_name_too(shelf: Path) -> None:
+    (shelf / "imported").mkdir()
+    (shelf / "imported" / "dataset.json").write_text("{}")
+    assert names(bundled=False) == ["books", "imported", "toys"]
+
+
 def test_bundled_ones_come_first_and_win(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data" / "toys").mkdir(parents=True)
     (tmp_path / "data" / "toys" / "train.tsv").write_bytes(b"")

@@ -10,6 +10,7 @@ import argparse
 import functools
 import json
 import sys
+import tempfile
 import time
 import traceback
 import typing
@@ -20,9 +21,9 @@ from random import Random
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
 
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
-from soak.everything import SHARES, every_target  # noqa: E402
+from soak.everything import OTHER_SHARE, SHARES, every_target  # noqa: E402
 from soak.mutations import Rolled, strategy  # noqa: E402
-from soak.targets import Target  # noqa: E402
+from soak.targets import FAST, Target  # noqa: E402
 
 PART = 5000  # cases with a seed of their own; hypothesis remembers those of one part, and forgets them with it
 BY_HYPOTHESIS = 0.05  # of the parts; it takes ten times as long and looks where a random stream seldom does
@@ -76,9 +77,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="one target alone, all cases for it")
     options = parser.parse_args()
+    tempfile.tempdir = FAST  # files of a moment
     typing.get_type_hints = functools.cache(typing.get_type_hints)  # what settings spend most of their time on, always with the same answer
     chosen = [target for target in every_target() if options.only in (None, target.name)]
-    weight = {target.name: SHARES.get(target.name, 1.0) for target in chosen}
+    weight = {target.name: SHARES.get(target.name, OTHER_SHARE) for target in chosen}
     total = 0
     for target in chosen:
         found = soak(target, round(options.cases * weight[target.name] / sum(weight.values())), options.seed)

@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from soak.everything import every_target
+from soak.everything import every_target, parsers
 from soak.mutations import Rolled, strategy
 from soak.run import soak
-from soak.targets import Target, accepted
+from soak.targets import Target, accepted, targets
 
 from relcode.errors import DataError
 
 CASES, BY_HYPOTHESIS = 800, 60
 SLOW = {"run folders": 200, "settings": 200}
-TARGETS = {target.name: target for target in every_target()}
+TARGETS = {target.name: target for target in targets()}  # those of data have theirs in tests/formats/test_fuzz.py
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +43,12 @@ def test_only_our_errors_come_out(name: str) -> None:
     for _ in range(SLOW.get(name, CASES)):
         seen[target.run(target.make(choose))] += 1
     assert seen[False] > sum(seen.values()) // 10, "hardly anything was refused: the cases are too tame to show anything"
+
+
+def test_every_target_makes_cases_and_meets_them() -> None:
+    assert len(every_target()) == len(TARGETS) + len(parsers()) > 20
+    for target in every_target():
+        assert soak(target, 5, 1)["cases"] == 5
 
 
 @pytest.mark.parametrize("seed", [0, 1])

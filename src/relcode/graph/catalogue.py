@@ -17,6 +17,7 @@ DATA_VARIABLE = "RELCODE_DATA"
 SPLITS = ("train", "valid", "test")
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
 BUNDLED = ("world",)
+STORE = "dataset.json"  # the manifest of a dataset that relcode import made (graph/store.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +138,10 @@ def _checked(entry: CatalogueEntry) -> CatalogueEntry:
 
 
 def _has_train(folder: Path) -> bool:
-    """Tell whether a folder looks like a dataset."""
+    """Tell whether a folder looks like a dataset: a file of training facts, or one that relcode import made."""
     try:
-        return bool(split_files(folder, "train"))
-    except DataError:
+        return bool(split_files(folder, "train")) or (folder / STORE).is_file()
+    except (DataError, OSError):
         return False
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from relcode.errors import DataError, MissingExtra
+from relcode.formats.prefixes import expand
 from relcode.graph.facts import COLUMNS
 
 if TYPE_CHECKING:
@@ -64,12 +65,14 @@ def to_pykeen(dataset: Dataset) -> Any:
 
 
 def load_triples(where: str) -> Triples:
-    """Read all facts of a source, or of a dataset by name, as PyKEEN wants them: an array of texts [N, 3], no fact twice."""
+    """Read all facts of a source, or of a dataset by name, as PyKEEN wants them: an array of texts [N, 3], no fact twice, IRIs written out."""
     from relcode.formats.importing import import_facts
 
     dataset = import_facts(where, split=False).dataset
     facts_N3 = np.concatenate([dataset.split(split).numpy() for split in ("train", "valid", "test")])
-    entities, relations = np.array(dataset.entities.names, dtype=object), np.array(dataset.relations.names, dtype=object)
+    entities, relations = (
+        np.array([expand(name, dataset.prefixes) for name in vocab], dtype=object) for vocab in (dataset.entities, dataset.relations)
+    )
     return np.stack([entities[facts_N3[:, 0]], relations[facts_N3[:, 1]], entities[facts_N3[:, 2]]], axis=1).astype(str)
 
 

@@ -22,6 +22,7 @@ from relcode.graph.unpack import refuse_wrapped
 
 BLOCK_BYTES = 8 << 20
 LOOKED_AT = 1 << 18  # bytes of a text table from which its delimiter and header are guessed
+LOOKED_AT_LINE = 1 << 16  # characters of the first line
 BATCH_ROWS = 1 << 16
 DELIMITERS = (",", ";", "\t", "|")
 TEXT = pa.large_utf8()
@@ -169,7 +170,8 @@ def _fields(line: str, delimiter: str, quoted: bool, source: str) -> list[str]:
 
 def _guess_delimiter(line: str) -> str:
     """Return the delimiter that makes most fields of a line, a comma where none does."""
-    return max(DELIMITERS, key=lambda mark: (len(_fields(line, mark, True, "")), mark == ","))
+    start = line[:LOOKED_AT_LINE]
+    return max(DELIMITERS, key=lambda mark: (len(_fields(start, mark, True, "")), mark == ","))
 
 
 def read_parquet(path: Path, tally: Tally, options: ReadOptions) -> Iterator[Batch]:

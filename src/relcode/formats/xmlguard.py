@@ -14,6 +14,8 @@ from relcode.errors import DataError
 DEEPEST = 1000  # elements within elements
 LONGEST_ENTITY = 512  # bytes; in RDF/XML an entity stands for a namespace
 LONGEST_TEXT = 16 << 20  # bytes without any tag
+LONGEST_TAG = 1 << 20
+CHUNK = 1 << 17
 
 
 class XmlGuard:
@@ -22,8 +24,8 @@ class XmlGuard:
     def __init__(self, stream: BinaryIO, source: str) -> None:
         """Look over what is read from ``stream``."""
         self._stream, self._source = stream, source
-        self._depth = self._tags = self._silent = 0
-        self._ended = False
+        self._depth = self._tags = self._silent = self._fed = 0
+        self._ready, self._ended = b"", False
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.XmlDeclHandler = self._declared
@@ -34,20 +36,29 @@ class XmlGuard:
 
     def read(self, size: int = -1) -> bytes:
         """Read, look over and hand on."""
-        data = self._stream.read(size)
+        if not self._ready:
+            self._ready = self._stream.read(CHUNK)
+            self._look_over(self._ready)
+        wanted = len(self._ready) if size < 0 else size
+        data, self._ready = self._ready[:wanted], self._ready[wanted:]
+        return data
+
+    def _look_over(self, data: bytes) -> None:
+        """Parse some more; nothing more, after the end, is parsed once."""
         tags = self._tags
         if data or not self._ended:
             try:
                 self._parser.Parse(data, not data)
             except expat.ExpatError as error:
-                raise DataError(
-                    f"{self._source}, line {error.lineno:,}: not well-formed XML ({expat.ErrorString(error.code)}); is the file whole?"
-                ) from None
+                reason = expat.ErrorString(error.code)
+                raise DataError(f"{self._source}, line {error.lineno:,}: not well-formed XML ({reason}); is the file whole?") from None
         self._ended = not data
+        self._fed += len(data)
         self._silent = self._silent + len(data) if tags == self._tags else 0
         if self._silent > LONGEST_TEXT:
             self._refuse(f"more than {LONGEST_TEXT:,} bytes without a tag")
-        return data
+        if self._silent and self._fed - self._parser.CurrentByteIndex > LONGEST_TAG:
+            self._refuse(f"a tag longer than {LONGEST_TAG:,} bytes")
 
     def _refuse(self, reason: str) -> None:
         raise DataError(f"{self._source}, line {self._parser.CurrentLineNumber:,}: {reason}; such XML is not read")

@@ -2,6 +2,7 @@
 
     python scripts/make_gallery.py world                     trains small models of the bundled facts first (some minutes on two cores)
     python scripts/make_gallery.py fb15k-237 --run default=RUN --run joint+comp=RUN …       pictures of runs that are there
+    … --discovery FOLDER --options "--recipe default"        and of a study that is there, with the options it was begun with
 
 Pictures go to docs/images/gallery-DATASET-*.png; the page's part about the dataset is printed, ready to be pasted into docs/gallery.md.
 """
@@ -23,6 +24,7 @@ WORLD = {
     "joint": "train world --recipe joint --dim 64 --code-dim 8 --epochs 80",
     "base": "train world --recipe base --dim 64 --epochs 80",
 }
+WORLD_DISCOVERY = "--recipe joint+comp --dim 64 --epochs 60 --set model.code_dim=8"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,15 @@ def pictures(dataset: str, recipes: list[str]) -> list[Picture]:
         found.append(Picture("codes", "The codes of relations: a row is a relation, a column a dimension.", ("codes", folder_of(dataset, recipe))))
     found.append(Picture("map", "Relations, near each other where their matrices are alike; one panel a model.", ("map", *runs)))
     found.append(Picture("entities", "Entities by their vectors.", ("map", runs[0], "--entities")))
+    what = "What an answer loses without the facts that carry it, against as many random facts of the same entities; a point is a fact."
+    found.append(Picture("necessity", what, ("study", "necessity", runs[0])))
     return found
+
+
+def discovery(dataset: str, folder: str, options: str) -> Picture:
+    """Return the picture of held-out discovery; a study that is in the folder is not done again."""
+    what = "Compositions found again after the pairs that would let one count them were taken out of training."
+    return Picture("discovery", what, ("study", "discovery", dataset, "--out", folder, *shlex.split(options)))
 
 
 def relcode(arguments: list[str]) -> None:
@@ -64,6 +74,8 @@ def main() -> None:
     parser.add_argument(
         "--run", action="append", default=[], metavar="RECIPE=RUN", help="a run that is there, linked into runs/; the first is shown alone"
     )
+    parser.add_argument("--discovery", default="", metavar="FOLDER", help="the folder of a study of held-out discovery")
+    parser.add_argument("--options", default="", help="the options that study was begun with")
     arguments = parser.parse_args()
     given = dict(text.split("=", 1) for text in arguments.run)
     if not given and arguments.dataset != "world":
@@ -78,7 +90,12 @@ def main() -> None:
             folder.symlink_to(Path(given[recipe]).resolve(), target_is_directory=True)
         else:
             relcode([*WORLD[recipe].split(), "--out", folder_of(arguments.dataset, recipe)])
-    for picture in pictures(arguments.dataset, recipes):
+    drawn = pictures(arguments.dataset, recipes)
+    if arguments.dataset == "world" and not arguments.discovery:
+        drawn.append(discovery("world", "runs/gallery-world-discovery", WORLD_DISCOVERY))
+    elif arguments.discovery:
+        drawn.append(discovery(arguments.dataset, arguments.discovery, arguments.options))
+    for picture in drawn:
         name = f"docs/images/gallery-{arguments.dataset}-{picture.name}.png"
         relcode([*picture.arguments, "--png", name])
         shown = shlex.join([*picture.arguments, "--png", f"{picture.name}.png"])

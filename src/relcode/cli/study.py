@@ -33,7 +33,7 @@ def discovery(
     most: Annotated[int, typer.Option(help="Compositions held out at once, at most.")] = 20,
     min_pairs: Annotated[int, typer.Option(help="Pairs that path and relation must share.")] = 50,
     min_jaccard: Annotated[float, typer.Option(help="Their Jaccard similarity at least.")] = 0.4,
-    recipe: Annotated[str, typer.Option(help="What to train; relcode settings lists the recipes.")] = "joint+comp",
+    recipe: Annotated[str, typer.Option(help="What to train; relcode settings lists the recipes.")] = "default",
     dim: Annotated[int | None, typer.Option(help="Size of entity vectors (model.dim).")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the facts (training.epochs).")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda (training.device).")] = None,

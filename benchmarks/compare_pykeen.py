@@ -52,7 +52,7 @@ def pykeen_side(name: str, dataset: Dataset, dim: int, epochs: int, device: torc
     """Train a model of PyKEEN's, looking once an epoch."""
     from pykeen.losses import CrossEntropyLoss
     from pykeen.models import RESCAL, ComplEx
-    from pykeen.regularizers import PowerSumRegularizer
+    from pykeen.regularizers import NoRegularizer, PowerSumRegularizer
     from pykeen.training import LCWATrainingLoop
     from pykeen.triples import CoreTriplesFactory
 
@@ -61,7 +61,7 @@ def pykeen_side(name: str, dataset: Dataset, dim: int, epochs: int, device: torc
     shared: dict[str, Any] = {"triples_factory": facts, "loss": CrossEntropyLoss(), "random_seed": 0}
     shared |= {"entity_initializer": start, "relation_initializer": start}
     if name == "RESCAL":
-        model: Any = RESCAL(embedding_dim=dim, **shared)
+        model: Any = RESCAL(embedding_dim=dim, regularizer=NoRegularizer(), **shared)  # its default penalty lets all vectors shrink to nothing
     else:
         penalty = PowerSumRegularizer(weight=N3_WEIGHT.get(dataset.name, N3_ELSEWHERE), p=3.0, normalize=False)
         model = ComplEx(embedding_dim=dim // 2, regularizer=penalty, **shared)

@@ -97,7 +97,7 @@ def test_the_check_of_commands_can_fail(arguments: list[str]) -> None:
 
 
 def test_settings_in_tables_exist_and_can_have_the_values_told() -> None:
-    told = re.findall(r"`((?:model|sampling|updates|coder|training)\.\w+=[^`]+)`", text_of(MODEL) + text_of(README))
+    told = re.findall(r"`((?:model|sampling|updates|softmax|coder|training)\.\w+=[^`]+)`", text_of(MODEL) + text_of(README))
     assert len(told) > 10
     for assignment in told:
         Settings().with_values(parse_assignments([assignment]))

@@ -10,8 +10,10 @@ from relcode.analysis.codes import (
     NoAutoencoder,
     RelationCodes,
     alike_codes,
+    alike_table,
     codes_of,
     describe_dimensions,
+    dimensions_table,
     heatmap_order,
     relation_codes,
     scale_to_share,
@@ -175,3 +177,19 @@ def test_a_run_without_an_autoencoder_says_so_in_one_line() -> None:
 def test_codes_that_are_not_finite_are_an_error() -> None:
     with pytest.raises(NotFinite):
         codes_of(torch.tensor([[1.0], [torch.nan]]), Vocab(["a"], "relation"))
+
+
+def test_tables_of_dimensions_and_of_pairs_alike(films: RelationCodes) -> None:
+    described = describe_dimensions(films, top=2)
+    rows = dimensions_table(described).to_pylist()
+    assert [row["number"] for row in rows] == [one.number for one in described]
+    assert [[one["relation"] for one in row["strongest"]] for row in rows] == [[one.name for one in each.strongest] for each in described]
+    matrix_SDD = torch.randn(len(films.names), 3, 3, generator=torch.Generator().manual_seed(0))
+    pairs = alike_codes(films, matrix_SDD, min_code_cosine=0.0)
+    assert pairs and alike_table(pairs).to_pylist()[0] == {
+        "left": pairs[0].left_name,
+        "right": pairs[0].right_name,
+        "code_cosine": pairs[0].code_cosine,
+        "matrix_cosine": pairs[0].matrix_cosine,
+    }
+    assert dimensions_table(()).num_rows == alike_table(()).num_rows == 0

@@ -13,7 +13,8 @@ from small_model import small_model
 import relcode
 from relcode.errors import SettingError, UnknownName
 from relcode.explore.model import Model
-from relcode.explore.reasons import Explanation, explain
+from relcode.explore.reason_records import Explanation
+from relcode.explore.reasons import explain
 
 ONLY = ("parent", "gender", "grandparent")  # without siblings, spouses and aunts, parent/parent is the one way to a grandparent
 
@@ -107,6 +108,11 @@ def test_explanations_repeat_and_become_json_and_tables(model: Model) -> None:
     assert table.num_rows == sum(len(one.facts) for one in found.paths) and table.column_names[0] == "path"
     assert [edge["relation"] for edge in table.to_pylist()[0]["facts"]] == ["parent", "parent"]
     assert found.verification.table().num_rows == 8
+    tables = found.tables()
+    assert {name: table.num_rows for name, table in tables.items() if name != "paths"} == {
+        name: len(getattr(found, name)) for name in ("facts", "similar", "codes", "rivals")
+    }
+    assert tables["paths"] == table and tables["facts"].column_names == ["head", "relation", "tail", "fall"]
 
 
 def test_similar_facts_and_codes_are_of_the_same_head_or_relation(model: Model) -> None:

@@ -178,6 +178,19 @@ def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, 
     return tuple(found)
 
 
+def dimensions_table(dimensions: Sequence[Dimension]) -> pa.Table:
+    """Return one row a dimension; ``strongest`` is a list of relations with their shares."""
+    strong = pa.list_(pa.struct([("relation", pa.utf8()), ("share", pa.float64())]))
+    return pa.table(
+        {
+            "number": pa.array([one.number for one in dimensions], pa.int64()),
+            "weight": pa.array([one.weight for one in dimensions], pa.float64()),
+            "words": pa.array([list(one.words) for one in dimensions], pa.list_(pa.utf8())),
+            "strongest": pa.array([[{"relation": each.name, "share": each.share} for each in one.strongest] for one in dimensions], strong),
+        }
+    )
+
+
 def _common_words(share_S: Sequence[float], words: Sequence[tuple[str, ...]], everywhere: dict[str, int], num_relations: int) -> list[str]:
     """Return the words of the relations that have a large share here, those first that are frequent here and rare elsewhere."""
     within = [number for number, share in enumerate(share_S) if share > LARGE]
@@ -242,3 +255,9 @@ def alike_codes(codes: RelationCodes, matrix_SDD: Tensor, *, top: int = 10, min_
             cosines = float(code_SS[left, right]), float(matrix_SS[left, right])
             found[frozenset((left, right))] = AlikePair(left, right, codes.names[left], codes.names[right], *cosines)
     return tuple(found.values())
+
+
+def alike_table(pairs: Sequence[AlikePair]) -> pa.Table:
+    """Return one row a pair: both names and both cosines."""
+    text = {name: pa.array([getattr(one, f"{name}_name") for one in pairs], pa.utf8()) for name in ("left", "right")}
+    return pa.table(text | {name: pa.array([getattr(one, name) for one in pairs], pa.float64()) for name in ("code_cosine", "matrix_cosine")})

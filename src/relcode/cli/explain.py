@@ -11,7 +11,7 @@ from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
 from relcode.cli.show import heading, notice, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from relcode.explore.reasons import Arm, Explanation, Path, Verification
+    from relcode.explore.reason_records import Arm, Explanation, Path, Verification
 
 
 def register(app: typer.Typer) -> None:

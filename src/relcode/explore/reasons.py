@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
 from weakref import WeakKeyDictionary
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -32,14 +30,12 @@ from relcode.analysis.influence import Inquiry
 from relcode.analysis.refit import Refitter
 from relcode.explore.asking import best_entities, check_top
 from relcode.explore.model import Model
-from relcode.explore.records import record_table
+from relcode.explore.reason_records import Arm, CarryingFact, Explanation, Fact, Path, Rival, SimilarFact, SimilarRelation, Verification
 from relcode.graph.adjacency import Adjacency
 
 ONE_ANSWER = 1.5  # a relation usually has one answer where its heads have at most so many on average
 DRAWS = 5  # random removals that an explanation is compared with
 NAMED = 3  # answers named of a relation with a similar code
-
-Fact = tuple[str, str, str]
 
 # What fitting again needs of a model (a noise sample, the strength of the prior) is the same for all questions to it.
 _REFITTERS: WeakKeyDictionary[Model, Refitter] = WeakKeyDictionary()
@@ -50,143 +46,6 @@ def refitter_of(model: Model) -> Refitter:
     if model not in _REFITTERS:
         _REFITTERS[model] = Refitter(model.scorer, model.dataset.train)
     return _REFITTERS[model]
-
-
-@dataclass(frozen=True, slots=True)
-class CarryingFact:
-    """A training fact of the head or the tail, and how far the answer's log-odds would fall if it were left out (estimated, in nats)."""
-
-    head: str
-    relation: str
-    tail: str
-    fall: float
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """A path that joins head and tail. ``cosine``: of its matrix with the relation's; ``adds``: its part of the score above the mean candidate's.
-
-    ``carries``: how far the answer's log-odds would fall without its facts at head and tail (null where that was not asked for). cosine · carries
-    puts paths in order, then ``weight`` = cosine · adds / length.
-
-    ``facts`` holds the edges of each grounding shown, as stored (head, relation, tail), in the order of the path; ``groundings`` counts all found.
-    """
-
-    path: str
-    cosine: float
-    adds: float
-    carries: float | None
-    weight: float
-    groundings: int
-    facts: tuple[tuple[Fact, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarFact:
-    """A training fact of the same relation whose head and tail have vectors like those asked about."""
-
-    head: str
-    relation: str
-    tail: str
-    head_cosine: float
-    tail_cosine: float
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarRelation:
-    """A relation that the head has, with a code like the asked one's; ``answers`` are some of what it leads to."""
-
-    relation: str
-    code_cosine: float
-    matrix_cosine: float
-    answers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """An entity that scores above the tail asked about."""
-
-    entity: str
-    score: float
-    known: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """Score, filtered rank and likelihood (against all that are not known answers) after the two vectors were fitted without ``removed`` facts."""
-
-    arm: str
-    removed: float
-    score: float
-    rank: float
-    likelihood: float
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The necessity test: the facts that carry the belief are removed, or as many random ones; no arm is fitted on the fact itself.
-
-    ``random`` is the mean of ``draws`` arms.
-
-    ``available`` counts the facts of both entities. Of an entity in ``emptied`` every fact is removed, by the random arms as well: these then differ
-    from the explanation in the other entity only.
-    """
-
-    nothing: Arm
-    explanation: Arm
-    random: Arm
-    draws: tuple[Arm, ...]
-    removed: tuple[Fact, ...]
-    available: int
-    emptied: tuple[str, ...]
-
-    def table(self) -> pa.Table:
-        """Return one row for each arm."""
-        return record_table((self.nothing, self.explanation, self.random, *self.draws), Arm)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why (head, relation, tail) is believed or not. ``above_mean`` is the score less the mean candidate's, of which paths add parts."""
-
-    head: str
-    relation: str
-    tail: str
-    known: bool
-    score: float
-    above_mean: float
-    rank: float
-    head_rank: float
-    facts: tuple[CarryingFact, ...]
-    paths: tuple[Path, ...]
-    similar: tuple[SimilarFact, ...]
-    codes: tuple[SimilarRelation, ...]
-    rivals: tuple[Rival, ...]
-    answers_per_head: float | None
-    against: tuple[str, ...]
-    note: str = ""
-    verification: Verification | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; ``note`` and ``verification`` only where there is one."""
-        return {name: value for name, value in asdict(self).items() if name not in ("note", "verification") or value}
-
-    def table(self) -> pa.Table:
-        """Return the paths as an Arrow table, one row for each grounding: path, its figures, and the edges as a list of facts."""
-        rows = [(one, facts) for one in self.paths for facts in one.facts]
-        fact = pa.struct([("head", pa.utf8()), ("relation", pa.utf8()), ("tail", pa.utf8())])
-        edges = [[dict(zip(("head", "relation", "tail"), edge, strict=True)) for edge in facts] for _, facts in rows]
-        return pa.table(
-            {
-                "path": pa.array([one.path for one, _ in rows], pa.utf8()),
-                "cosine": pa.array([one.cosine for one, _ in rows], pa.float64()),
-                "adds": pa.array([one.adds for one, _ in rows], pa.float64()),
-                "carries": pa.array([one.carries for one, _ in rows], pa.float64()),
-                "weight": pa.array([one.weight for one, _ in rows], pa.float64()),
-                "groundings": pa.array([one.groundings for one, _ in rows], pa.int64()),
-                "facts": pa.array(edges, pa.list_(fact)),
-            }
-        )
 
 
 def explain(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relcode.errors import RelcodeError
+    from relcode.explore.extending import extend
     from relcode.explore.model import Model
     from relcode.explore.training import train
     from relcode.formats.importing import import_facts
@@ -35,6 +36,7 @@ __all__ = [
     "__version__",
     "dataset_from_facts",
     "download",
+    "extend",
     "import_facts",
     "load",
     "load_dataset",
@@ -47,6 +49,7 @@ _HOMES = {
     "Dataset": "relcode.graph.dataset",
     "dataset_from_facts": "relcode.graph.dataset",
     "download": "relcode.graph.download",
+    "extend": "relcode.explore.extending",
     "import_facts": "relcode.formats.importing",
     "load_dataset": "relcode.graph.dataset",
     "split_sources": "relcode.formats.splitting",

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +85,7 @@ class Finished:
 
 
 Event = Started | Advanced | Validated | Finished
+Beginning = Callable[[Trainer], TrainState]
 
 
 def choose_device(name: str) -> torch.device:
@@ -94,17 +95,18 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def train(dataset: Dataset, settings: Settings, folder: Path) -> Iterator[Event]:
-    """Train on a dataset into a new run folder, event by event."""
+def train(dataset: Dataset, settings: Settings, folder: Path, begin: Beginning | None = None) -> Iterator[Event]:
+    """Train on a dataset into a new run folder, event by event; from the seed, or from the state that ``begin`` makes (in time that counts)."""
     if not len(dataset.train):
         raise DataError(f"dataset {dataset.name} has no training facts")
     settings = fit_settings(settings, dataset)
     device = choose_device(settings.training.device)
     with _numerics(settings, device):
-        trainer = make_trainer(dataset, settings, device)
-        state = initial_state(dataset, settings, device)
+        trainer, began = make_trainer(dataset, settings, device), time.perf_counter()
+        state = initial_state(dataset, settings, device) if begin is None else begin(trainer)
+        seconds = time.perf_counter() - began
         run = create_run(folder, dataset, settings, device, state)  # after what may fail for want of memory
-        yield from _training(run, dataset, trainer, state)
+        yield from _training(replace(run, status=replace(run.status, seconds=seconds)), dataset, trainer, state)
 
 
 def resume(folder: Path | str) -> Iterator[Event]:

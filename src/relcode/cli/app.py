@@ -13,7 +13,24 @@ from typing import Annotated
 import typer
 
 from relcode import __version__
-from relcode.cli import ask, calibrate, card, data, demo, download, explain, export, importing, inspect, reproduce, serve, study, suggest, training
+from relcode.cli import (
+    ask,
+    calibrate,
+    card,
+    data,
+    demo,
+    download,
+    explain,
+    export,
+    extend,
+    importing,
+    inspect,
+    reproduce,
+    serve,
+    study,
+    suggest,
+    training,
+)
 from relcode.errors import RelcodeError
 
 INTERRUPTED = 130
@@ -42,7 +59,7 @@ def _root(
     """Complete a knowledge base with relations people can read: train, evaluate, ask."""
 
 
-for module in (demo, training, ask, suggest, calibrate, explain, inspect, data, importing, download, export, card, reproduce, study, serve):
+for module in (demo, training, extend, ask, suggest, calibrate, explain, inspect, data, importing, download, export, card, reproduce, study, serve):
     module.register(app)
 
 

@@ -97,6 +97,28 @@ def initial_parameters(
     )
 
 
+def enlarge(old: Parameters, fresh: Parameters) -> Parameters:
+    """Return the fresh parameters with the old values, counters and squares in the rows they have them for; ``fresh`` is changed in place.
+
+    Old entities and relations come first. Inverses come after all relations, so the inverse of r moves from r + R to r + R′. A tensor whose name ends
+    in neither E… nor S… (the autoencoder) is taken over whole; one that the old record has not (squares, after weights alone) stays fresh.
+    """
+    before = old.tensors()
+    for name, value in fresh.tensors().items():
+        if name not in before:
+            continue
+        source = before[name].to(value.device)
+        rows = name.rpartition("_")[2][:1]
+        if rows == "S":
+            half, old_half = len(value) // 2, len(source) // 2
+            value[:old_half], value[half : half + old_half] = source[:old_half], source[old_half:]
+        elif rows == "E":
+            value[: len(source)] = source
+        else:
+            value.copy_(source)
+    return fresh
+
+
 def tensor_names(settings: ModelSettings) -> tuple[frozenset[str], frozenset[str]]:
     """Return which tensors a model of these settings has, and which more its training has."""
     names = {item.name for item in fields(Parameters)}

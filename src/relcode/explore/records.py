@@ -62,6 +62,15 @@ class Answers(Generic[A]):
         """Go through the answers, best first."""
         return iter(self.answers)
 
+    def __repr__(self) -> str:
+        """Show the question and a line for each answer."""
+        asked = self.question
+        lines: list[str] = [f"{asked.get('head', '?')}  {asked.get('relation') or asked.get('path') or '?'}  {asked.get('tail', '?')}"]
+        named = [(one.label if isinstance(one, Answer) else one.relation, one) for one in self.answers]
+        width = max((len(name) for name, _ in named), default=0)
+        lines += [f"{one.rank:>4}  {name:<{width}}  {one.score:8.3f}{'  known' if one.known else ''}" for name, one in named]
+        return "\n".join([*lines, *([] if self.answers else ["no answers"]), *([f"({self.note})"] if self.note else [])])
+
     def table(self) -> pa.Table:
         """Return the answers as an Arrow table (``.to_pandas()`` makes a DataFrame of it)."""
         return record_table(self.answers, self.kind)

@@ -61,6 +61,11 @@ class Dataset:
         """S = 2R, the relations with their inverses."""
         return 2 * len(self.relations)
 
+    def __repr__(self) -> str:
+        """Show its name and its sizes."""
+        facts = ", ".join(f"{name} {len(getattr(self, name)):,}" for name in SPLITS)
+        return f"Dataset({self.name!r}: {self.num_entities:,} entities, {self.num_relations:,} relations; facts: {facts})"
+
     def split(self, name: str) -> Tensor:
         """Return the facts of "train", "valid" or "test"."""
         if name not in SPLITS:

@@ -97,7 +97,11 @@ def test_any_type_asks_about_every_entity(model: Model) -> None:
     limited = suggest(model, ["gender"], top=2000)
     lifted = suggest(model, ["gender"], top=2000, any_type=True)
     assert {one.tail for one in limited} == {"female", "male"}
-    assert set(limited) <= set(lifted) and {one.tail for one in lifted} > {"female", "male"}
+    assert {one.tail for one in lifted} > {"female", "male"}
+    typed = [one for one in lifted if one.typed]
+    assert [(one.head, one.tail) for one in typed] == [(one.head, one.tail) for one in limited] and lifted[: len(typed)] == typed
+    assert {one.probability for one in lifted if not one.typed} == {None} and "typed" in lifted[-1].to_json()
+    assert all(one.typed for one in suggest(model, ["gender"], top=2000, any_type=True, min_probability=0.001))
 
 
 def test_reasons_are_paths_of_training_facts(model: Model) -> None:

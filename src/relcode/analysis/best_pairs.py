@@ -139,6 +139,8 @@ class PairFinder:
 
     def _search_few(self, search: Search, best: _Best) -> _Best:
         """Search where heads or tails are given; where only tails are, by the inverse relation."""
+        if not all(map(len, self.sides(search))):
+            return best
         if search.heads is not None:
             return FewHeads(self, search).take(best)
         shifts = Shifts(search.shifts.tail, search.shifts.head, search.shifts.other)

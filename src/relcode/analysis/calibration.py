@@ -5,8 +5,9 @@
 (Platt 1999, with two more inputs.) once(r) is 1 where a head has one tail, 1/n where it has n on average: a city whose country is known needs no
 second one, however much both questions favour the neighbour. Each relation has weights of its own, w_r = w + δ_r, fitted together by scikit-learn's
 logistic regression, whose penalty ‖δ_r‖²/2 keeps a relation with few held-out facts near the weights w that all share and lets
-one with many go its own way. Entities of another type than the relation's have no place in the fit: their log-odds are lowered by what facts are
-rarer among them on valid, ln((facts/pairs of another type) / (facts/pairs of the right type)).
+one with many go its own way. Entities of another type than the relation's have no place in the fit, and get no probability; so that they can be put
+in order among the others, their log-odds are lowered by what facts are rarer among them on valid, ln((facts/pairs of another type) / (facts/pairs of
+the right type)).
 
 A probability means nothing without the population it was fitted on. Here that is what a person is shown: of each relation, the most probable
 candidates of the right type that no other split states, ``PER_FACT`` of them for each held-out fact of the relation. True are those that the held-out
@@ -55,7 +56,7 @@ class Calibrator:
 class Calibrators:
     """The calibrators of a run: one for each relation (by number) that has held-out facts, and one that all others share.
 
-    ``other`` ≤ 0 is added to the log-odds of pairs of another type.
+    ``other`` ≤ 0 is added to the log-odds of pairs of another type, which puts them in order but makes them no probability to trust.
     """
 
     shared: Calibrator

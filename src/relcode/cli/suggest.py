@@ -95,8 +95,9 @@ def print_suggestions(found: list[Suggestion], count: int, reasons: bool) -> Non
         say("no suggestions")
         return
     columns = ["head", "relation", "tail", "probability", "score", *(["reason"] if reasons else [])]
-    columns = [name for name in columns if name != "probability" or found[0].probability is not None]
-    print_table(columns, [[getattr(one, name) for name in columns] for one in found], right=("probability", "score"))
+    columns = [name for name in columns if name != "probability" or any(one.probability is not None for one in found)]
+    rows = [["" if getattr(one, name) is None else getattr(one, name) for name in columns] for one in found]
+    print_table(columns, rows, right=("probability", "score"))
     if count > len(found):
         say(f"(the best {len(found)} of {count:,}; --out FILE writes all)")
 

@@ -176,7 +176,11 @@ def _read_reliability(values: dict[str, Any]) -> Reliability:
 
 
 def probabilities(model: Model, facts_N3: Tensor) -> list[float | None]:
-    """Return the calibrated probability of each fact, whose relation may be directed; None where the run has no calibration or nothing is known."""
+    """Return the calibrated probability of each fact, whose relation may be directed; or None.
+
+    None without calibration, where an entity or relation was never trained, and for entities unlike the relation's heads or tails: the calibration
+    had none such.
+    """
     calibration = model.calibration
     if calibration is None or not len(facts_N3):
         return [None] * len(facts_N3)
@@ -184,7 +188,7 @@ def probabilities(model: Model, facts_N3: Tensor) -> list[float | None]:
     stored_N3 = torch.where(facts_N3[:, 1:2] < R, facts_N3, facts_N3.flip(1) - torch.tensor([0, R, 0]))  # (h, ^r, t) is the fact (t, r, h)
     input_N3, other_N = fact_inputs(model.scorer, model.candidates, model.known, stored_N3)
     probability_N = calibration.calibrators.probabilities(stored_N3[:, 1], input_N3, other_N)
-    known_N = model.dataset.seen_E[stored_N3[:, 0]] & model.dataset.seen_E[stored_N3[:, 2]] & input_N3[:, 0].isfinite()
+    known_N = model.dataset.seen_E[stored_N3[:, 0]] & model.dataset.seen_E[stored_N3[:, 2]] & input_N3[:, 0].isfinite() & ~other_N
     return [one if sure else None for one, sure in zip(probability_N.tolist(), known_N.tolist(), strict=True)]
 
 

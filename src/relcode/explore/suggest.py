@@ -32,6 +32,8 @@ MOST_OF_RELATION = 10_000  # suggestions of one relation that can be asked for
 class Suggestion:
     """A fact that no split states, by names as stored: its probability (None without calibration), score u·M·v and evidence.
 
+    ``typed`` is false where head or tail are unlike the relation's (``any_type``): such facts had no part in the calibration, so they have no
+    probability, and come last.
     ``evidence`` is the mean of the logarithms of its share of the answers to (head, relation, ?) and to (?, relation, tail). ``reason`` is the best
     path of training facts that supports it, where reasons were asked for and there is one.
     """
@@ -43,6 +45,7 @@ class Suggestion:
     score: float
     evidence: float
     reason: str = ""
+    typed: bool = True
 
     @property
     def order(self) -> tuple[float, float, str, str, str]:
@@ -50,8 +53,8 @@ class Suggestion:
         return (-(self.probability if self.probability is not None else 0.0), -self.evidence, self.relation, self.head, self.tail)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; ``reason`` only where there is one."""
-        return {name: value for name, value in asdict(self).items() if name != "reason" or value}
+        """Return plain values; ``reason`` only where there is one, ``typed`` only where it is false."""
+        return {name: value for name, value in asdict(self).items() if (name != "reason" or value) and (name != "typed" or not value)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,7 @@ class Suggester:
             if not len(self.model.candidates.heads(search.relation)):
                 yield f"no training fact has the relation {data.relations[search.relation]}, so nothing can be suggested of it"
         if self.wanted.any_type and self.model.calibration is not None:
-            yield "entities unlike a relation's heads and tails had no part in the calibration: how rare such facts are lowers their probabilities"
+            yield "entities unlike a relation's heads and tails had no part in the calibration: facts with them have no probability, and come last"
 
     def _search(self, relation: int, entity_X: Tensor | None, twice: bool) -> Search:
         """Say what to look for; an inverse relation is looked for as named, with heads and tails exchanged.
@@ -153,9 +156,11 @@ class Suggester:
             relation_X = torch.full_like(pairs.head_X, relation)
             input_X3 = inputs_of(self.model.candidates, relation_X, pairs.evidence_X, pairs.head_asked_X, pairs.tail_asked_X)
             probability = calibration.calibrators.probabilities(relation_X, input_X3, pairs.other_X).tolist()
-        columns = (pairs.head_X.tolist(), pairs.tail_X.tolist(), probability, pairs.score_X.tolist(), pairs.evidence_X.tolist())
-        for head, tail, probable, score, evidence in zip(*columns, strict=True):
-            yield Suggestion(data.entities[head], data.relations[relation], data.entities[tail], probable, score, evidence)
+        numbers = (pairs.head_X.tolist(), pairs.tail_X.tolist(), pairs.score_X.tolist(), pairs.evidence_X.tolist())
+        for head, tail, score, evidence, probable, other in zip(*numbers, probability, pairs.other_X.tolist(), strict=True):
+            sure = None if other else probable
+            if sure is not None or self.wanted.min_probability == 0:
+                yield Suggestion(data.entities[head], data.relations[relation], data.entities[tail], sure, score, evidence, typed=not other)
 
     def reason(self, one: Suggestion) -> str:
         """Return the best path of training facts that supports a suggestion, with its facts; empty where there is none."""

@@ -42,7 +42,7 @@ def write_suggestions(work: Suggester, out: Path, form: str | None = None, progr
 
 
 def _write(work: Suggester, out: Path, form: str, progress: Progress | None) -> int:
-    columns = COLUMNS | ({"reason": str} if work.wanted.reasons else {})
+    columns = COLUMNS | ({"reason": str} if work.wanted.reasons else {}) | ({"typed": bool} if work.wanted.any_type else {})
     costs = [work.cost(search) for search in work.searches]
     with Partial(partial_path(out), identity(work)) as partial:
         done = len(partial.parts)

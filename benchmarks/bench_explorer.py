@@ -51,7 +51,7 @@ def measure(run: Path, chromium: str, times: int) -> dict[str, object]:
     h, r, _ = model.dataset.train[0].tolist()
     question = "/ask?" + urlencode({"head": model.dataset.entities[h], "relation": model.names.path_text((r,))})
     views = {"first_view": ("/", ".starters a"), "answered_question": (question, ".answers li")}
-    with serving(run, "explore", "--no-open") as port, sync_playwright() as playwright:
+    with serving(run, "explore", "--no-open") as (port, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         found = {name: [until(browser, f"http://127.0.0.1:{port}{path}", selector) for _ in range(times)] for name, (path, selector) in views.items()}
         version = browser.version

@@ -95,8 +95,8 @@ def make_run(folder: Path, dataset_name: str, dim: int) -> str:
 
 
 @contextmanager
-def serving(run: Path, command: str = "serve", *options: str) -> Iterator[int]:
-    """Start ``relcode serve`` (or ``explore``) and yield its port."""
+def serving(run: Path, command: str = "serve", *options: str) -> Iterator[tuple[int, int]]:
+    """Start ``relcode serve`` (or ``explore``) and yield its port and its process number."""
     words = [sys.executable, "-m", "relcode", command, str(run), "--port", "0", "--device", "cpu", *options]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     try:
@@ -107,10 +107,19 @@ def serving(run: Path, command: str = "serve", *options: str) -> Iterator[int]:
             if not line:
                 raise SystemExit(f"the server did not start: {said}")
             said += line
-        yield int(found.group(1))
+        yield int(found.group(1)), process.pid
     finally:
         process.kill()
         process.wait()
+
+
+def processor_seconds(process: int) -> float:
+    """Return the processor time that a process has had, 0 where the system does not tell; other than waiting, it hardly grows on a busy machine."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def check(run: Path, port: int, questions: list[list[str]], top: int) -> None:
@@ -149,9 +158,11 @@ def measure(run: Path, name: str, arguments: argparse.Namespace) -> dict[str, ob
     model = Model.open(run, "cpu")
     facts = model.dataset.test if len(model.dataset.test) else model.dataset.train
     questions = [[model.dataset.entities[h], model.names.path_text((r,))] for h, r, _ in facts[:: max(1, len(facts) // 2000)].tolist()]
-    with serving(run) as port:
+    with serving(run) as (port, process):
         check(run, port, questions, arguments.top)
+        before = processor_seconds(process)
         alone, alone_wall = ask_all(port, questions, arguments)
+        work = (processor_seconds(process) - before) / (arguments.clients * (arguments.requests + WARM_UP))
         stop = threading.Event()
         slow = threading.Thread(target=ask_slowly, args=(port, questions, stop), daemon=True)
         slow.start()
@@ -159,7 +170,13 @@ def measure(run: Path, name: str, arguments: argparse.Namespace) -> dict[str, ob
         stop.set()
     figures = {"alone": _figures(alone, alone_wall), "beside_slow_questions": _figures(beside, beside_wall)}
     sizes = {"entities": model.dataset.num_entities, "relations": model.dataset.num_relations, "dim": model.settings.model.dim}
-    asked = {"clients": arguments.clients, "requests": len(alone), "top": arguments.top, "probabilities": model.calibration is not None}
+    asked = {
+        "clients": arguments.clients,
+        "requests": len(alone),
+        "top": arguments.top,
+        "probabilities": model.calibration is not None,
+        "server_cpu_ms": round(1000 * work, 2),
+    }
     load = {"load_average": round(os.getloadavg()[0], 1)} if hasattr(os, "getloadavg") else {}
     return {"benchmark": "service", "dataset": name, **sizes, **asked, **figures, **load, "environment": environment()}
 

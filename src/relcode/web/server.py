@@ -20,6 +20,7 @@ from relcode.web.front import LOOPBACK
 
 BACKLOG = 256
 MOST_CONNECTIONS = 1_000
+TURN_SECONDS = 0.0005  # after which a thread busy in Python lets others on: an answer takes many turns, and must not wait long for each
 GOODBYE_SECONDS = 2  # that open requests have to finish when the server is stopped
 
 
@@ -74,6 +75,7 @@ def serve(folder: Path, *, host: str, port: int, device: str, page: bool, open_p
     with listen(host, port) as listening:
         # Several questions at a time, each by one thread, are quicker than each by all threads, one after the other.
         torch.set_num_threads(1)
+        sys.setswitchinterval(TURN_SECONDS)
         model = Model.open(folder, device)
         local = is_loopback(listening)
         app = create_app(model, page=page, hosts=LOOPBACK | {listening.getsockname()[0]} if local else None)

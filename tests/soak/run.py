@@ -26,7 +26,7 @@ from soak.mutations import Rolled, strategy  # noqa: E402
 from soak.targets import FAST, Target  # noqa: E402
 
 PART = 5000  # cases with a seed of their own; hypothesis remembers those of one part, and forgets them with it
-BY_HYPOTHESIS = 0.05  # of the parts; it takes ten times as long and looks where a random stream seldom does
+BY_HYPOTHESIS = 0.05  # of the cases; it takes ten times as long and looks where a random stream seldom does
 
 
 def soak(target: Target, cases: int, first_seed: int) -> dict[str, object]:
@@ -41,12 +41,10 @@ def soak(target: Target, cases: int, first_seed: int) -> dict[str, object]:
     for part in range(-(-cases // PART)):
         count, number = min(PART, cases - part * PART), first_seed + part
         try:
-            if number % round(1 / BY_HYPOTHESIS) == 0:
-                _by_hypothesis(target, meet, count, number)
-            else:
-                choose = Rolled(Random(number))
-                for _ in range(count):
-                    meet(case := target.make(choose))
+            _by_hypothesis(target, meet, max(1, round(BY_HYPOTHESIS * count)), number)
+            choose = Rolled(Random(number))
+            for _ in range(count - met["cases"] + part * PART):
+                meet(case := target.make(choose))
         except Exception as error:
             lines = traceback.format_exc().splitlines()
             print("\n".join(line[:1000] for line in lines[-40:]), file=sys.stderr)  # a case may be long

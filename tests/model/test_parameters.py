@@ -10,6 +10,7 @@ from relcode.config import CoderSettings, ModelSettings, Settings, UpdateSetting
 from relcode.model.parameters import (
     Parameters,
     coder_in_force,
+    enlarge,
     initial_parameters,
     matrices_in_force,
     matrix_scale,
@@ -17,6 +18,7 @@ from relcode.model.parameters import (
     shrink,
     vectors_in_force,
 )
+from relcode.recipes import recipe
 
 E, S = 300, 6
 
@@ -169,3 +171,25 @@ def test_scoring_leaves_the_parameters_alone() -> None:
     scorer = scorer_of(parameters, Settings(), torch.zeros(E, dtype=torch.bool))
     assert scorer.head_ED.abs().max() == scorer.tail_ED.abs().max() == 0
     assert all(torch.equal(value, before[name]) for name, value in parameters.tensors().items())
+
+
+@pytest.mark.parametrize("name", ["default", "joint"])
+def test_enlarged_parameters_keep_old_rows_and_put_inverses_behind_all_relations(name: str) -> None:
+    settings = replace(recipe(name).model, dim=3, code_dim=2)
+    old = initial_parameters(4, 2 * 2, settings, torch.Generator().manual_seed(1))
+    for number, value in enumerate(old.tensors().values()):
+        value.add_(number + 1)  # squares and counters are not all alike
+    kept = {key: value.clone() for key, value in old.tensors().items()}
+    added = initial_parameters(2, 2 * 1, settings, torch.Generator().manual_seed(2))
+    both = enlarge(old, added)
+    assert both.head_ED.shape == (6, 3) and both.matrix_SDD.shape == (6, 3, 3) and (both.tail_ED is None) == (name == "default")
+    for key, value in both.tensors().items():
+        letter = key.rpartition("_")[2][:1]
+        new = added.tensors()[key]
+        if letter == "S":  # relations a, b, new; then their inverses
+            assert torch.equal(value, torch.stack([kept[key][0], kept[key][1], new[0], kept[key][2], kept[key][3], new[1]]))
+        elif letter == "E":
+            assert torch.equal(value[:4], kept[key]) and torch.equal(value[4:], new)
+        else:
+            assert torch.equal(value, kept[key])
+    assert {key: value.dtype for key, value in both.tensors().items()} == {key: value.dtype for key, value in kept.items()}

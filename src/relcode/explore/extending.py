@@ -22,7 +22,9 @@ from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.graph.joining import Joined, join_facts
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters
+from relcode.runs.files import read_tensors
 from relcode.runs.run import Run, check_new, default_folder, open_run
+from relcode.runs.weights import parameters_of, verify
 from relcode.training.local import Extension, extended_settings
 
 EPOCHS = 5
@@ -123,7 +125,7 @@ def extension_events(plan: Plan) -> Iterator[Event]:
     minutes = plan.settings.training.minutes
     seconds = float("inf") if minutes is None else 60 * minutes * FIT_SHARE
     try:
-        extension = Extension(plan.joined, parameters_of(plan.run, torch.device("cpu")))
+        extension = Extension(plan.joined, with_squares(plan.run, experiment.choose_device(plan.settings.training.device)))
         yield from experiment.train(plan.joined.dataset, plan.settings, plan.folder, lambda trainer: extension.begin(trainer, plan.epochs, seconds))
     except BaseException as error:
         if not is_memory_error(error):
@@ -131,9 +133,16 @@ def extension_events(plan: Plan) -> Iterator[Event]:
         raise not_enough_memory(plan.settings) from None
 
 
-def parameters_of(run: Run, device: torch.device) -> Parameters:
-    """Return the parameters that answer for a run, with Adagrad's squares, which only a checkpoint has."""
-    last = run.load_state(device).parameters
+def with_squares(run: Run, device: torch.device) -> Parameters:
+    """Return the parameters that answer for a run, with Adagrad's squares, which only its checkpoint has."""
+    path = run.folder / "checkpoints" / run.status.checkpoint
+    verify(path, run.status.checkpoint_sha256)
+    tensors, _ = read_tensors(path, device)
+    tensors.pop("generator", None)  # of the device that the run was trained on, which may be another
+    try:
+        last = parameters_of(tensors, run.settings, run.about["data"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} is not a checkpoint of this run ({' '.join(str(error).split())[:300]})") from None
     if run.status.best is None or run.status.best.get("step") == run.status.step:
         return last
     best = run.load_parameters(device)

@@ -97,26 +97,21 @@ def initial_parameters(
     )
 
 
-def enlarge(old: Parameters, fresh: Parameters) -> Parameters:
-    """Return the fresh parameters with the old values, counters and squares in the rows they have them for; ``fresh`` is changed in place.
+def enlarge(old: Parameters, added: Parameters) -> Parameters:
+    """Return the old parameters with the rows of new entities and new relations behind their own; encoder and decoder stay the old ones.
 
-    Old entities and relations come first. Inverses come after all relations, so the inverse of r moves from r + R to r + R′. A tensor whose name ends
-    in neither E… nor S… (the autoencoder) is taken over whole; one that the old record has not (squares, after weights alone) stays fresh.
+    Inverses come after all relations: with R old relations and R′ new ones, the inverse of an old r moves from r + R to r + R + R′.
     """
-    before = old.tensors()
-    for name, value in fresh.tensors().items():
-        if name not in before:
-            continue
-        source = before[name].to(value.device)
+
+    def joined(name: str, old_value: Tensor, added_value: Tensor) -> Tensor:
         rows = name.rpartition("_")[2][:1]
         if rows == "S":
-            half, old_half = len(value) // 2, len(source) // 2
-            value[:old_half], value[half : half + old_half] = source[:old_half], source[old_half:]
-        elif rows == "E":
-            value[: len(source)] = source
-        else:
-            value.copy_(source)
-    return fresh
+            halves = [value.tensor_split(2) for value in (old_value, added_value)]
+            return torch.cat([halves[0][0], halves[1][0], halves[0][1], halves[1][1]])
+        return torch.cat([old_value, added_value]) if rows == "E" else old_value
+
+    new = added.tensors()
+    return Parameters(**{name: joined(name, value, new[name].to(value.device)) for name, value in old.tensors().items()})
 
 
 def tensor_names(settings: ModelSettings) -> tuple[frozenset[str], frozenset[str]]:

@@ -64,7 +64,8 @@ def extended_settings(settings: Settings, epochs: int, minutes: float | None) ->
 def placed(joined: Joined, old: Parameters, settings: Settings, device: torch.device) -> Parameters:
     """Return parameters for old and new: old rows as they were, new ones where their neighbours point."""
     data, generator = joined.dataset, torch.Generator().manual_seed(settings.training.seed + SEED_STEP)
-    parameters = enlarge(old, initial_parameters(data.num_entities, data.num_directed, settings.model, generator, device))
+    entities, directed_relations = data.num_entities - joined.old_entities, data.num_directed - 2 * joined.old_relations
+    parameters = enlarge(old, initial_parameters(entities, directed_relations, settings.model, generator, device))
     fresh_X = joined.fresh_E.nonzero()[:, 0].to(device)
     start_XD = images(joined, parameters, settings, fresh_X)
     trained_E = (data.seen_E & ~joined.fresh_E).to(device)

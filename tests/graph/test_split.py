@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relcode.errors import DataError
-from relcode.graph.split import split_facts
+from relcode.graph.split import spare_facts, split_facts
 
 
 def ring(size: int, relations: int) -> torch.Tensor:
@@ -54,3 +54,30 @@ def test_a_chain_cannot_be_split() -> None:
     facts = torch.tensor([[2 * i, i, 2 * i + 1] for i in range(30)])
     with pytest.raises(DataError, match="give train, valid and test as three files"):
         split_facts(facts, 60, 30)
+
+
+def one_by_one(facts: list[list[int]], order: list[int], most: int) -> list[int]:
+    """Take facts one after the other, each if all its names occur in another that is not taken."""
+    taken: list[int] = []
+    for position in order:
+        rest = [fact for place, fact in enumerate(facts) if place not in taken and place != position]
+        head, relation, tail = facts[position]
+        names = {entity for h, _, t in rest for entity in (h, t)}
+        if len(taken) < most and {head, tail} <= names and relation in {r for _, r, _ in rest}:
+            taken.append(position)
+    return taken
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(0, 7)), min_size=1, max_size=40, unique=True),
+    st.integers(0, 9),
+    st.integers(1, 20),
+    st.integers(1, 12),
+)
+def test_facts_are_spared_as_if_one_by_one(rows: list[tuple[int, int, int]], seed: int, most: int, at_a_time: int) -> None:
+    facts = torch.tensor(rows)
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("relcode.graph.split.AT_A_TIME", at_a_time)
+        found = spare_facts(facts, order, most, 8, 3).tolist()
+    assert found == one_by_one([list(row) for row in rows], order.tolist(), most)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from relcode.errors import DataError, UnknownName
-from relcode.graph.vocab import FEW_NAMES, Vocab
+from relcode.graph.vocab import FEW_NAMES, SortedVocab, Vocab
 
 
 def test_names_and_numbers_are_each_others_inverse() -> None:
@@ -50,3 +53,35 @@ def test_equality_is_of_names_and_order() -> None:
     assert hash(Vocab(["a", "b"])) == hash(Vocab(["a", "b"]))
     assert Vocab(["a", "b"]) != Vocab(["b", "a"])
     assert Vocab(["a"]) != ["a"]
+
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=4)
+
+
+@given(st.sets(NAMES, max_size=30), NAMES)
+def test_sorted_names_in_arrow_memory_are_the_same_vocabulary(names: set[str], other: str) -> None:
+    plain, mapped = Vocab(sorted(names)), SortedVocab(pa.array(sorted(names), pa.large_utf8()))
+    assert mapped == plain and plain == mapped and hash(mapped) == hash(plain) and mapped.names == plain.names and list(mapped) == list(plain)
+    assert [mapped.index(name) for name in names] == [plain.index(name) for name in names]
+    assert [mapped[i] for i in range(len(names))] == sorted(names) and len(mapped) == len(names)
+    assert (other in mapped) == (other in names) and 0 not in mapped
+    assert repr(mapped) == repr(plain)
+
+
+def test_many_names_are_looked_up_at_once() -> None:
+    names = sorted(f"town {i}" for i in range(5000))
+    mapped = SortedVocab(pa.array(names, pa.large_utf8()))
+    assert mapped.indices(names[::-1]).tolist() == list(range(4999, -1, -1))
+    for unknown in ("nowhere", "\ud800"):
+        with pytest.raises(UnknownName):
+            mapped.indices([*names, unknown])
+    with pytest.raises(UnknownName, match="did you mean 'town 4711'"):
+        mapped.index("twon 4711")
+    with pytest.raises(IndexError, match=r"outside 0\.\.4999"):
+        mapped[5000]
+
+
+@pytest.mark.parametrize("names", [["b", "a"], ["a", "a"], ["a", None]])
+def test_names_that_are_not_sorted_and_distinct_are_refused(names: list[str | None]) -> None:
+    with pytest.raises(DataError, match="not sorted and distinct"):
+        SortedVocab(pa.array(names, pa.large_utf8()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from relcode.errors import DataError, SettingError, suggestion
+from relcode.errors import DataError, SettingError, UnknownName, suggestion
 from relcode.formats import rdf
 from relcode.formats.folders import is_openke, is_rotate, read_openke, read_rotate
 from relcode.formats.ntriples import read_ntriples
@@ -45,7 +45,12 @@ class Source:
 
 def find_sources(where: str | Path, options: ReadOptions) -> list[Source]:
     """Return the files that a source stands for: a file, a folder, or the name of a dataset."""
-    path = resolve(where).path
+    try:
+        path = resolve(where).path
+    except UnknownName:
+        if _ending(Path(where)) in ENDINGS:  # somebody meant a file
+            raise DataError(f"{where}: no such file") from None
+        raise
     if not path.is_dir():
         return [Source(path, form_of(path, options))]
     return _folder(path, options)

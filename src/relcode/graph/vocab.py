@@ -145,7 +145,7 @@ class SortedVocab(Vocab):
         """Return the names with most of the letter pairs, counted for all names at once."""
         folded = pc.utf8_lower(self.array)
         count_N = np.zeros(len(self), dtype=np.int16)
-        for pair in sorted(pairs):
+        for pair in sorted(pair for pair in pairs if pair.isprintable()):  # half a surrogate pair, say, is in no name
             count_N += pc.match_substring(folded, pair).to_numpy(zero_copy_only=False)
         best = np.argsort(-count_N, kind="stable")[: 10 * CLOSEST_KEPT]
         return [self._name(int(number)) for number in best if count_N[number]]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -81,6 +82,11 @@ def test_a_part_of_the_knowledge_base(model: Model) -> None:
     likely = suggest(model, ["grandparent"], top=200, min_probability=0.05)
     everything = suggest(model, ["grandparent"], top=200)
     assert likely == [one for one in everything if one.probability is not None and one.probability >= 0.05] and 0 < len(likely) < len(everything)
+
+
+def test_the_model_has_it_at_hand(model: Model) -> None:
+    assert model.suggest(["spouse"], top=3) == suggest(model, ["spouse"], top=3)
+    assert model.calibrate().to_json(model.dataset.relations.names) == json.loads((model.folder / "calibration.json").read_text(encoding="utf-8"))
 
 
 def test_about_one_entity(model: Model) -> None:

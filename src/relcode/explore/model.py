@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from relcode.explore.asking import best_entities, check_top, joined_by, reached,
 from relcode.explore.memory import parse_memory
 from relcode.explore.names import Names
 from relcode.explore.path_answers import PathAnswers, with_beam
-from relcode.explore.probability import Calibration, load_calibration, probabilities
+from relcode.explore.probability import Calibration, calibrate, load_calibration, probabilities
 from relcode.explore.records import Answer, Answers, FactScore, RelationAnswer
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import contains
@@ -36,6 +36,9 @@ from relcode.graph.paths import invert_path
 from relcode.model.parameters import Parameters, scorer_of
 from relcode.model.score import Scorer
 from relcode.runs.run import Run, open_run
+
+if TYPE_CHECKING:
+    from relcode.explore.suggest import Suggestion
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -134,7 +137,17 @@ class Model:
         question = {"head": self.dataset.entities[first], "tail": self.dataset.entities[last]}
         return Answers(question, answers, RelationAnswer, self._note((first, last), ()))
 
+    def suggest(self, relations: Sequence[str] = (), heads: Sequence[str] = (), **wishes: Any) -> list[Suggestion]:
+        """Return the most probable facts that are not known; ``wishes`` are those of ``relcode.explore.suggest.suggest``: top, reasons, …"""
+        from relcode.explore.suggest import suggest
+
+        return suggest(self, relations, heads, **wishes)
+
     # -- what it thinks of facts
+
+    def calibrate(self, memory: int | str | None = None) -> Calibration:
+        """Turn scores into probabilities by the valid split, measure them on test, and keep them with the run."""
+        return calibrate(self, memory)
 
     def score(self, head: str, relation: str, tail: str) -> float:
         """Return u_h M_r v_t. Scores of one (head, relation) can be compared with each other; for another question use ranks."""

@@ -114,11 +114,30 @@ def test_a_map_of_two_runs(relcode, family_run: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr("relcode.analysis.maps._umap", lambda data, *_: data[:, :2].double())  # UMAP takes long to load; it has its own tests
     result = relcode("map", family_run, family_run, "--png", tmp_path / "map.png")
     assert result.code == 0 and "participation ratio" in result.out and f"wrote {tmp_path / 'map.png'}" in result.err
-    assert "laying out the relations of" in result.err and "2 of 2" in result.err and (tmp_path / "map.png").stat().st_size > 1000
+    assert "laying out 12 points of" in result.err and "2 of 2" in result.err and (tmp_path / "map.png").stat().st_size > 1000
     assert "say where to draw" in relcode("map", family_run).err
     first, second = json.loads(relcode("map", family_run, family_run, "--json").out)
     assert first == second and len(first["points"]) == 12 and {"name", "x", "y", "frequency"} <= set(first["points"][0])
     assert 1 <= first["participation_ratio"] <= first["most_ratio"]
+
+
+@pytest.mark.parametrize("kind", [(), ("--entities",)])
+def test_a_map_can_be_laid_out_elsewhere(relcode, family_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, ...]) -> None:
+    monkeypatch.setattr("relcode.analysis.maps._umap", lambda data, *_: data[:, :2].double())
+    file = tmp_path / "map.safetensors"
+    result = relcode("map", family_run, *kind, "--points", file)
+    assert (result.code, result.out) == (0, "") and f"wrote {file}" in result.err
+    ((there,), (here,)) = (json.loads(relcode("map", place, *kind, "--json").out) for place in (file, family_run))
+    assert {**there, "run": ""} == {**here, "run": ""} and len(there["points"]) > 10
+    assert "ends in .safetensors" in relcode("map", family_run, "--points", tmp_path / "map.json").err
+    assert "one run" in relcode("map", family_run, family_run, "--points", file).err
+
+
+def test_a_file_that_holds_no_map_is_refused(relcode, family_run: Path, tmp_path: Path) -> None:
+    weights = next(family_run.glob("*.safetensors"), None) or next((family_run / "checkpoints").glob("*.safetensors"))
+    assert "holds no map" in relcode("map", weights, "--json").err
+    (tmp_path / "x.safetensors").write_bytes(b"nonsense")
+    assert "damaged" in relcode("map", tmp_path / "x.safetensors", "--json").err
 
 
 @pytest.mark.parametrize("command", ["codes", "map"])

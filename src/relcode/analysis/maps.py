@@ -12,18 +12,22 @@ is n where n axes share the variance alike and 1 where one holds it all: the pap
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from relcode.analysis.names import directed_names, short_directed_names
-from relcode.errors import MissingExtra, NotFinite
+from relcode.errors import DataError, MissingExtra, NotFinite
 from relcode.graph.dataset import Dataset
 from relcode.model.score import Scorer
+from relcode.runs.files import read_tensors, write_tensors
 
 NEIGHBOURS = 15
 FEWEST = 5  # with fewer points UMAP has nothing to lay out; the two first principal axes are drawn instead
@@ -58,52 +62,107 @@ class PointMap:
         )
 
 
-def relation_map(scorer: Scorer, dataset: Dataset, *, title: str = "", seed: int = 0, neighbours: int = NEIGHBOURS) -> PointMap:
-    """Lay out the matrices of all directed relations."""
+@dataclass(frozen=True, eq=False)
+class MapData:
+    """All that a map is made of but the places of its points: small enough to be carried from where a model is to where UMAP is.
+
+    Relations come with their distances, entities with their unit vectors.
+    """
+
+    title: str
+    kind: str
+    names: tuple[str, ...]
+    short: tuple[str, ...]
+    frequency_N: Tensor
+    participation_ratio: float
+    most_ratio: int
+    dimensions_90: int
+    distance_NN: Tensor | None = None
+    vector_ND: Tensor | None = None
+
+    def lay_out(self, seed: int = 0, neighbours: int = NEIGHBOURS) -> PointMap:
+        """Place the points."""
+        if self.distance_NN is not None:
+            point_N2, method = lay_out_distances(self.distance_NN, seed, neighbours)
+        else:
+            assert self.vector_ND is not None
+            point_N2, method = lay_out_vectors(self.vector_ND, seed, neighbours)
+        shared = {name: getattr(self, name) for name in (*TOLD, "names", "short", "frequency_N")}
+        return PointMap(point_N2=point_N2, method=method, **shared)
+
+    def save(self, path: Path) -> None:
+        """Write it as one safetensors file."""
+        tensors = {name: value for name in TENSORS if (value := getattr(self, name)) is not None}
+        told = {name: getattr(self, name) for name in (*TOLD, "names", "short")}
+        write_tensors(path, tensors, {"map": json.dumps(told, ensure_ascii=False)})
+
+    @classmethod
+    def load(cls, path: Path) -> MapData:
+        """Read what :meth:`save` wrote."""
+        tensors, metadata = read_tensors(path)
+        try:
+            told: dict[str, Any] = json.loads(metadata["map"])
+            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in (told | tensors).items()})
+        except (KeyError, TypeError, ValueError):
+            raise DataError(f"{path} holds no map: relcode map RUN --points FILE writes one") from None
+
+
+TOLD = ("title", "kind", "participation_ratio", "most_ratio", "dimensions_90")
+TENSORS = ("frequency_N", "distance_NN", "vector_ND")
+
+
+def relation_data(scorer: Scorer, dataset: Dataset, *, title: str = "") -> MapData:
+    """Gather the matrices of all directed relations, as distances."""
     unit_SQ = torch.nn.functional.normalize(scorer.matrix_SDD.detach().cpu().float().flatten(1), dim=1)
     gram_SS = _finite(unit_SQ @ unit_SQ.T).double()
     count_R = torch.bincount(dataset.train[:, 1], minlength=dataset.num_relations)
-    point_N2, method = lay_out_distances(cosine_distances(gram_SS), seed, neighbours)
     variance_S = principal_variances(gram_SS)
-    return PointMap(
+    return MapData(
         title=title or dataset.name,
         kind="relation",
         names=directed_names(dataset.relations),
         short=short_directed_names(dataset.relations),
-        point_N2=point_N2,
         frequency_N=count_R.repeat(2),
-        method=method,
         participation_ratio=participation_ratio(variance_S),
         most_ratio=max(1, min(len(unit_SQ) - 1, unit_SQ.shape[1])),
         dimensions_90=dimensions_holding(variance_S),
+        distance_NN=cosine_distances(gram_SS).float(),
     )
+
+
+def entity_data(scorer: Scorer, dataset: Dataset, *, title: str = "", most: int = MOST_ENTITIES) -> MapData:
+    """Gather the tail vectors of the ``most`` most frequent entities that were trained."""
+    count_E = torch.bincount(dataset.train[:, [0, 2]].flatten(), minlength=dataset.num_entities)
+    order = sorted(range(dataset.num_entities), key=lambda one: (-int(count_E[one]), dataset.entities[one]))
+    chosen = [one for one in order if count_E[one] > 0][:most]
+    unit_ND = _finite(torch.nn.functional.normalize(scorer.tail_ED.detach().cpu().float()[chosen], dim=1))
+    names = tuple(dataset.label(one) for one in chosen)
+    # With more vectors than numbers in each, the d×d products of the columns have the same variances as the N×N ones of the rows.
+    column_DN = (unit_ND - unit_ND.mean(dim=0)).double().T
+    variance_D = torch.linalg.eigvalsh(column_DN @ column_DN.T).clamp_min(0).flip(0)
+    return MapData(
+        title=title or dataset.name,
+        kind="entity",
+        names=names,
+        short=names,
+        frequency_N=count_E[chosen],
+        participation_ratio=participation_ratio(variance_D),
+        most_ratio=max(1, min(len(unit_ND) - 1, unit_ND.shape[1])),
+        dimensions_90=dimensions_holding(variance_D),
+        vector_ND=unit_ND,
+    )
+
+
+def relation_map(scorer: Scorer, dataset: Dataset, *, title: str = "", seed: int = 0, neighbours: int = NEIGHBOURS) -> PointMap:
+    """Lay out the matrices of all directed relations."""
+    return relation_data(scorer, dataset, title=title).lay_out(seed, neighbours)
 
 
 def entity_map(
     scorer: Scorer, dataset: Dataset, *, title: str = "", seed: int = 0, neighbours: int = NEIGHBOURS, most: int = MOST_ENTITIES
 ) -> PointMap:
     """Lay out the tail vectors of the ``most`` most frequent entities that were trained."""
-    count_E = torch.bincount(dataset.train[:, [0, 2]].flatten(), minlength=dataset.num_entities)
-    order = sorted(range(dataset.num_entities), key=lambda one: (-int(count_E[one]), dataset.entities[one]))
-    chosen = [one for one in order if count_E[one] > 0][:most]
-    unit_ND = _finite(torch.nn.functional.normalize(scorer.tail_ED.detach().cpu().float()[chosen], dim=1))
-    point_N2, method = lay_out_vectors(unit_ND, seed, neighbours)
-    names = tuple(dataset.label(one) for one in chosen)
-    # With more vectors than numbers in each, the d×d products of the columns have the same variances as the N×N ones of the rows.
-    column_DN = (unit_ND - unit_ND.mean(dim=0)).double().T
-    variance_D = torch.linalg.eigvalsh(column_DN @ column_DN.T).clamp_min(0).flip(0)
-    return PointMap(
-        title=title or dataset.name,
-        kind="entity",
-        names=names,
-        short=names,
-        point_N2=point_N2,
-        frequency_N=count_E[chosen],
-        method=method,
-        participation_ratio=participation_ratio(variance_D),
-        most_ratio=max(1, min(len(unit_ND) - 1, unit_ND.shape[1])),
-        dimensions_90=dimensions_holding(variance_D),
-    )
+    return entity_data(scorer, dataset, title=title, most=most).lay_out(seed, neighbours)
 
 
 def cosine_distances(gram_NN: Tensor) -> Tensor:

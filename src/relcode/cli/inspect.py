@@ -15,7 +15,7 @@ from relcode.errors import SettingError
 if TYPE_CHECKING:
     from relcode.analysis.codes import RelationCodes
     from relcode.analysis.discovery import GroundedPair
-    from relcode.analysis.maps import PointMap
+    from relcode.analysis.maps import MapData, PointMap
     from relcode.analysis.matching import CodeMatch
     from relcode.analysis.topics import TopicTest
     from relcode.explore.compositions import Constraints, NamedComposition
@@ -260,17 +260,21 @@ def _cell(one: NamedComposition, name: str) -> object:
 
 
 def draw_map(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, drawn side by side.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, drawn side by side; or files that --points wrote.")],
     png: PngOption = None,
     html: HtmlOption = None,
     entities: Annotated[bool, typer.Option("--entities", help="Map the entities, not the relations.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the layout.")] = 0,
+    points: Annotated[Path | None, typer.Option(help="Only write what one run's map is made of, to be laid out elsewhere (.safetensors).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Draw relations (or entities) as points on a map.
 
     Points are near each other where the model holds them alike. How low-dimensional they are is told beside the picture.
     """
+    if points is not None:
+        save_points(runs, entities, points)
+        return
     if png is None and html is None and not json:
         raise SettingError("say where to draw the map: --png FILE, --html FILE or both; --json prints the points")
     check_files(png, html)
@@ -296,16 +300,31 @@ def draw_map(
     print_table(("run", "data, recipe", *columns), rows, right=columns)
 
 
-def lay_out(runs: list[Path], entities: bool, seed: int) -> list[PointMap]:
-    """Lay out each run, saying so on standard error: UMAP is slow to load, and slow the first time."""
-    from relcode.analysis.maps import entity_map, relation_map
+def map_data(run: Path, entities: bool) -> MapData:
+    """Return what the map of a run is made of, or what a file holds of one."""
+    from relcode.analysis.maps import MapData, entity_data, relation_data
     from relcode.explore.model import Model
 
-    place, kind = (entity_map, "entities") if entities else (relation_map, "relations")
+    if run.is_file():
+        return MapData.load(run)
+    model = Model.open(run, "cpu")
+    return (entity_data if entities else relation_data)(model.scorer, model.dataset, title=f"{model.dataset.name}, {model.settings.recipe}")
+
+
+def save_points(runs: list[Path], entities: bool, points: Path) -> None:
+    """Write what the map of one run is made of."""
+    if len(runs) > 1 or points.suffix != ".safetensors":
+        raise SettingError("--points takes one run and a file that ends in .safetensors")
+    map_data(runs[0], entities).save(points)
+    notice(f"wrote {points}; draw it with: relcode map {points} --png FILE")
+
+
+def lay_out(runs: list[Path], entities: bool, seed: int) -> list[PointMap]:
+    """Lay out each run, saying so on standard error: UMAP is slow to load, and slow the first time."""
     maps = []
     for number, run in enumerate(runs, start=1):
-        model = Model.open(run, "cpu")
+        data = map_data(run, entities)
         slow = " (UMAP takes a while to load)" if number == 1 else ""
-        notice(f"laying out the {kind} of {run}, {number} of {len(runs)}{slow}")
-        maps.append(place(model.scorer, model.dataset, title=f"{model.dataset.name}, {model.settings.recipe}", seed=seed))
+        notice(f"laying out {len(data.names):,} points of {run}, {number} of {len(runs)}{slow}")
+        maps.append(data.lay_out(seed))
     return maps

@@ -41,7 +41,7 @@ def catalogue(json: JsonOption = False) -> None:
             known.entities,
             known.relations,
             known.train.facts + known.valid.facts + known.test.facts,
-            f"{known.size / 1e6:.1f}",
+            f"{known.size / 1e6:.2f}",
             known.licence,
             here[name],
         )

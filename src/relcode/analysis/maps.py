@@ -101,8 +101,9 @@ class MapData:
         """Read what :meth:`save` wrote."""
         tensors, metadata = read_tensors(path)
         try:
-            told: dict[str, Any] = json.loads(metadata["map"])
-            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in (told | tensors).items()})
+            told: dict[str, Any] = json.loads(metadata["map"]) | tensors
+            told |= {name: tuple(told[name]) for name in ("names", "short")}
+            return cls(**told)
         except (KeyError, TypeError, ValueError):
             raise DataError(f"{path} holds no map: relcode map RUN --points FILE writes one") from None
 

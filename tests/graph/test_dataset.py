@@ -161,3 +161,12 @@ def test_tables_may_be_plain_chunked_or_list_names_nobody_uses() -> None:
         assert dataset.fingerprint == expected.fingerprint
     with pytest.raises(DataError, match="1 of the facts lack a name"):
         dataset_from_tables({"train": plain.set_column(2, "tail", pa.array(["b", None]))}, "t")
+
+
+@pytest.mark.parametrize("name", ["facts.nt", "facts.csv", "facts.ttl.gz", "facts.parquet"])
+def test_files_of_other_forms_say_how_to_import_them(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"a,r,b\n")
+    with pytest.raises(DataError, match=f"relcode import .*{name} --out"):
+        load_dataset(tmp_path / name)
+    with pytest.raises(DataError, match="OpenKE's files of numbers"):
+        load_dataset(folder_with(tmp_path / "openke", train2id_txt="0\n"))

@@ -37,7 +37,7 @@ def split_sources(
     gatherer, tallies = gather(sources, given, keep_splits=False)
     called = name or name_after(sources)
     if given.time is None:
-        dataset = split_lone_train(finish(gatherer, tallies, called), valid, test, SPLIT_SEED if seed is None else seed)
+        dataset = split_lone_train(finish(gatherer, tallies, called), valid, test, SPLIT_SEED if seed is None else seed, why="")
     else:
         notes = _by_time(gatherer, valid, test, given.time)
         dataset = finish(gatherer, tallies, called)

@@ -23,6 +23,12 @@ from relcode.graph.split import HELD_OUT_SHARE, SPLIT_SEED, split_facts
 from relcode.graph.store import is_store, read_store, write_store
 from relcode.graph.vocab import Vocab
 
+# Files that formats/ knows, and that cannot be taken for tab-separated facts.
+FOREIGN = tuple(
+    f".{ending}{packing}"
+    for ending in ("nt", "nq", "ttl", "trig", "rdf", "owl", "csv", "parquet", "arrow", "feather")
+    for packing in ("", ".gz", ".zst")
+)
 NO_DUPLICATES: Mapping[str, int] = {split: 0 for split in SPLITS}
 
 
@@ -180,6 +186,8 @@ def read_labels(path: Path) -> dict[str, str]:
 def _load_folder(entry: CatalogueEntry) -> Dataset:
     """Load the splits and labels of a folder."""
     folder = entry.path
+    if (folder / "train2id.txt").is_file() and not split_files(folder, "train"):
+        raise DataError(f"{folder}: OpenKE's files of numbers; make a dataset of them with relcode import {folder} --out DATASET")
     found = {split: path for split in SPLITS if (path := _one_file(folder, split)) is not None}
     missing = [split for split in SPLITS if split not in found]
     if "train" in missing or len(missing) == 1:
@@ -197,11 +205,19 @@ def _load_folder(entry: CatalogueEntry) -> Dataset:
 
 def _load_file(entry: CatalogueEntry) -> Dataset:
     """Load one file of facts, which is split."""
+    if entry.path.name.lower().endswith(FOREIGN):
+        raise DataError(f"{entry.path}: not a file of tab-separated facts; make a dataset of it with relcode import {entry.path} --out DATASET")
     tables = {"train": read_facts(entry.path)}
     return split_lone_train(dataset_from_tables(tables, entry.name, source=entry.source, notes=[f"all facts from {entry.path.name}"]))
 
 
-def split_lone_train(dataset: Dataset, valid_share: float = HELD_OUT_SHARE, test_share: float = HELD_OUT_SHARE, seed: int = SPLIT_SEED) -> Dataset:
+def split_lone_train(
+    dataset: Dataset,
+    valid_share: float = HELD_OUT_SHARE,
+    test_share: float = HELD_OUT_SHARE,
+    seed: int = SPLIT_SEED,
+    why: str = "no valid and test given: ",
+) -> Dataset:
     """Set some of train aside as valid and test (a twentieth each), and say so."""
     try:
         splits = split_facts(dataset.train, dataset.num_entities, dataset.num_relations, seed, valid_share, test_share)
@@ -209,7 +225,7 @@ def split_lone_train(dataset: Dataset, valid_share: float = HELD_OUT_SHARE, test
         raise DataError(f"{dataset.source}: {error}") from None
     counts = "/".join(str(len(splits[split])) for split in SPLITS)
     seeded = "a fixed seed" if seed == SPLIT_SEED else f"seed {seed}"
-    note = f"no valid and test given: split into {counts} facts by {seeded}, every entity and relation kept in train"
+    note = f"{why}split into {counts} facts by {seeded}, every entity and relation kept in train"
     return replace(dataset, train=splits["train"], valid=splits["valid"], test=splits["test"], notes=(*dataset.notes, note))
 
 

@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 60_000  # milliseconds, for a machine that has much to do
+PATIENCE = 240_000  # milliseconds: UMAP takes a minute to load on a machine that has much to do
 ASK = "/ask?" + urlencode({"head": "Ada_4", "relation": "grandparent"})
 WHY = "/why?" + urlencode({"head": "Ada_4", "relation": "grandparent", "tail": "Abe_2"})
 VIEWS = {
@@ -120,6 +120,7 @@ def test_ask_a_question_and_read_the_answer(watched: Watched) -> None:
     assert rows.count() == 10
     assert page.locator(".answers .pill").first.inner_text() == "known"
     assert re.fullmatch(r"[<>]?[\d.]+ %", rows.first.locator(".figure").inner_text())
+    assert re.search(r"score −?\d+\.\d\d", rows.first.inner_text())
     assert "calibrated against" in page.locator(".results").inner_text()
     widths = [rows.nth(place).locator(".fill").evaluate("node => node.getBoundingClientRect().width") for place in (0, 9)]
     assert widths[0] > widths[1]
@@ -175,6 +176,10 @@ def test_click_through_to_a_reason(watched: Watched) -> None:
     page.wait_for_selector(".graph .node")
     assert "/why?" in page.url and page.locator(".paths li").count() > 0
     assert page.locator(".graph path.edge").count() >= 2
+    page.go_back()
+    page.wait_for_selector(".answers li")
+    page.locator(".answers li .rank").first.click()  # a click anywhere on an answer explains it
+    page.wait_for_selector(".graph .node")
     page.locator(".graph .node.head").click()
     page.wait_for_selector(".fact-group")
     assert page.locator(".entity-name").inner_text() == "Ada_4"

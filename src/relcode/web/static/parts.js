@@ -37,7 +37,7 @@ export function wrong(error, { retry, choose, path } = {}) {
   const body = error.body ?? {};
   const suggestions = body.suggestions ?? [];
   return el("div", { class: "state wrong", role: "alert" },
-    el("p", { dir: "auto" }, sentence(error.message)),
+    el("p", { dir: "auto" }, sentence(suggestions.length && choose ? error.message.replace(/: did you mean .*$/s, "") : error.message)),
     path !== undefined && column({ ...body, path }),
     suggestions.length && choose ? el("p", { class: "chips" }, "Did you mean ", suggestions.map((name) =>
       el("button", { type: "button", class: "chip", dir: "auto", onclick: () => choose(body, name) }, name))) : null,

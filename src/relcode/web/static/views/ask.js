@@ -85,9 +85,10 @@ function measure(one, best) {
 export function answerList(answers, why = null) {
   const best = Math.max(...answers.map((one) => one.score));
   return el("ol", { class: why ? "answers" : "answers no-reason" }, answers.map((one) => {
-    return el("li", { class: one.known ? "is-known" : null },
+    const calibrated = typeof one.probability === "number";
+    return el("li", { class: why ? "explains" : null, onclick: why && ((event) => event.target.closest("a") || go(why(one))) },
       el("span", { class: "rank" }, count(one.rank)),
-      el("span", { class: "what" }, entity(one.entity, one.label), one.known && el("span", { class: "pill", title: "The facts say so already" }, "known")),
+      el("span", { class: "what" }, entity(one.entity, one.label), one.known && el("span", { class: "pill", title: "The facts say so already" }, "known"), calibrated && el("span", { class: "more" }, `score ${fixed(one.score)}`)),
       measure(one, best),
       why && el("a", { class: "reason", href: why(one), "data-link": true, title: "Why this answer" }, "Why?"));
   }));

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +65,22 @@ def test_commands_exist_and_links_lead_somewhere(path: Path) -> None:
 def test_the_check_of_commands_can_fail() -> None:
     with pytest.raises(Exception):  # noqa: B017
         check_arguments(["study", "necessity", "run", "--fcats", "3"])
+
+
+def test_the_script_makes_what_the_page_shows() -> None:
+    spec = spec_from_file_location("make_gallery", ROOT / "scripts" / "make_gallery.py")
+    assert spec is not None and spec.loader is not None
+    script = module_from_spec(spec)
+    sys.modules[spec.name] = script
+    spec.loader.exec_module(script)
+    drawn = [*script.pictures("world", list(script.WORLD)), script.discovery("world", "runs/gallery-world-discovery", script.WORLD_DISCOVERY)]
+    page = GALLERY.read_text(encoding="utf-8")
+    assert {f"images/gallery-world-{one.name}.png" for one in drawn} == {name for name in IMAGE.findall(page) if "-world-" in name}
+    shown = commands(page)
+    for one in drawn:
+        arguments = [*one.arguments, "--png", f"{one.name}.png"]
+        check_arguments(arguments)
+        assert sorted(arguments) in [sorted(line) for line in shown], arguments
+    for recipe, line in script.WORLD.items():
+        arguments = [*line.split(), "--out", script.folder_of("world", recipe)]
+        assert arguments in shown

@@ -6,6 +6,7 @@ Memory holds each distinct name once and twelve bytes for each distinct fact, wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ NUMBERED_TOGETHER = 1 << 20  # facts; the more, the fewer times a name is looked
 MOST_NAMES = 2**31 - 1
 
 Numbers = np.ndarray[Any, np.dtype[np.int32]]
+Encoded = tuple[Sequence[pa.DictionaryArray], Sequence[pa.DictionaryArray]]
 
 
 class Numbering(dict[str, int]):
@@ -43,11 +45,18 @@ class Numbering(dict[str, int]):
         """Return the numbers of names, int32 [N]."""
         return np.fromiter(map(self.__getitem__, names), np.int32, len(names))
 
-    def of_arrays(self, arrays: Sequence[pa.Array]) -> Numbers:
-        """Return the numbers of the names in several arrays, one after the other; each distinct name is looked up once."""
-        chunks = pa.chunked_array([array.cast(pa.large_utf8()) for array in arrays]).dictionary_encode().chunks
-        number_U = self.of(chunks[0].dictionary.to_pylist())  # the chunks share one dictionary
+    def of_chunks(self, chunks: Sequence[pa.DictionaryArray]) -> Numbers:
+        """Return the numbers of the names in arrays that share one dictionary, one after the other; each distinct name is looked up once."""
+        number_U = self.of(chunks[0].dictionary.to_pylist())
         return np.concatenate([number_U[chunk.indices.to_numpy()] for chunk in chunks])
+
+
+def encode(batches: Sequence[Batch]) -> Encoded:
+    """Find the distinct names of some batches: heads and then tails as arrays that share one dictionary, relations likewise. No lock is held."""
+    entity: list[Any] = [batch.head for batch in batches] + [batch.tail for batch in batches]
+    relation: list[Any] = [batch.relation for batch in batches]
+    texts = [pa.chunked_array([array.cast(pa.large_utf8()) for array in arrays]) for arrays in (entity, relation)]
+    return texts[0].dictionary_encode().chunks, texts[1].dictionary_encode().chunks
 
 
 class Gatherer:
@@ -60,6 +69,8 @@ class Gatherer:
         self._times: dict[str, list[pa.Array]] = {split: [] for split in SPLITS}
         self._pending = {split: 0 for split in SPLITS}
         self._unnumbered: dict[str, list[Batch]] = {split: [] for split in SPLITS}
+        self._encoding: tuple[str, Future[Encoded]] | None = None  # names whose distinct ones are being found by another thread
+        self._pool = ThreadPoolExecutor(max_workers=1)
         self.read = {split: 0 for split in SPLITS}
 
     def add(self, split: str, batch: Batch) -> None:
@@ -72,18 +83,30 @@ class Gatherer:
         if isinstance(batch.head, pa.Array):
             self._unnumbered[split].append(batch)
             if sum(map(len, self._unnumbered[split])) >= NUMBERED_TOGETHER:
-                self._number(split)
+                self._encode(split)
         else:
-            self._number(split)
             self._keep(split, [self.entities.of(batch.head), self.relations.of(batch.relation), self.entities.of(batch.tail)])
 
-    def _number(self, split: str) -> None:
-        """Number the names of the batches that wait for it."""
+    def _encode(self, split: str) -> None:
+        """Let the other thread begin with the batches that wait, and number those it is done with."""
         waiting, self._unnumbered[split] = self._unnumbered[split], []
-        if waiting:
-            head_tail = self.entities.of_arrays([batch.head for batch in waiting] + [batch.tail for batch in waiting])
+        future = self._pool.submit(encode, waiting) if waiting else None
+        self._take_encoded()
+        self._encoding = (split, future) if future is not None else None
+
+    def _take_encoded(self) -> None:
+        """Number the names that the other thread has gone through."""
+        if self._encoding is not None:
+            (split, future), self._encoding = self._encoding, None
+            entity_chunks, relation_chunks = future.result()
+            head_tail = self.entities.of_chunks(entity_chunks)
             count = len(head_tail) // 2
-            self._keep(split, [head_tail[:count], self.relations.of_arrays([batch.relation for batch in waiting]), head_tail[count:]])
+            self._keep(split, [head_tail[:count], self.relations.of_chunks(relation_chunks), head_tail[count:]])
+
+    def _number(self, split: str) -> None:
+        """Number all batches of a split that wait for it."""
+        self._encode(split)
+        self._take_encoded()
 
     def _keep(self, split: str, columns: Sequence[Numbers]) -> None:
         """Keep numbered facts; where very many have come together, repeated ones are dropped (unless each has its time)."""
@@ -101,7 +124,7 @@ class Gatherer:
         yield from self.relations
 
     def facts(self, split: str) -> Numbers:
-        """Return the facts of a split in the order read, as numbers in the order names were met; [N, 3]."""
+        """Return the facts of a split, in the order read where they have times, as numbers in the order names were met; [N, 3]."""
         self._number(split)
         return np.concatenate(self._parts[split]) if self._parts[split] else np.empty((0, 3), np.int32)
 
@@ -125,6 +148,7 @@ class Gatherer:
         """Make the dataset: names shortened and sorted, facts renumbered, sorted and each kept once. This empties the gatherer."""
         for split in SPLITS:
             self._number(split)
+        self._pool.shutdown()
         entity_vocab, new_entity_E = _sorted_vocab(self.entities, "entity", prefixes)
         relation_vocab, new_relation_R = _sorted_vocab(self.relations, "relation", prefixes)
         self.entities, self.relations = Numbering(), Numbering()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -108,8 +108,14 @@ def make_record(dataset: Dataset, variant: str, settings: Settings, command: str
 
 
 def peak_bytes(device: str) -> int:
-    """Return the most memory this process had: of the GPU's, or of the machine's."""
-    return torch.cuda.max_memory_allocated() if device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the most memory this process had: of the GPU's, or of the machine's (0 where the system does not tell)."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def measure(parameters: Parameters, run: Run, dataset: Dataset) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -87,12 +88,13 @@ def run_missing(
     say(f"{len(asked) - len(todo)} of {len(asked)} rows have their records already; {len(todo)} to run, {jobs} at a time")
     waiting, failed = list(reversed(todo)), list[str]()
     processes: dict[subprocess.Popen[bytes], tuple[Training, float]] = {}
+    surroundings = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs)), **os.environ}  # rows at once share the cores
     try:
         while waiting or processes:
             while waiting and len(processes) < jobs:
                 training = waiting.pop()
                 line = [sys.executable, "-m", "relcode", "reproduce", "--results", str(folder), "--row", describe_row(training, command)]
-                processes[subprocess.Popen(line)] = (training, time.perf_counter())
+                processes[subprocess.Popen(line, env=surroundings)] = (training, time.perf_counter())
             for process in [each for each in processes if each.poll() is not None]:
                 training, began = processes.pop(process)
                 outcome = "done" if process.returncode == 0 else f"failed with exit code {process.returncode}"

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import random
 import tempfile
 from collections import Counter
@@ -135,34 +137,36 @@ def _openke(path: Path) -> None:
     facts_of(read_openke(path.parent, "train", Tally("fuzz", "openke")))
 
 
+def _stored() -> dict[str, bytes]:
+    """Return the files of a stored dataset."""
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder) / "stored"
+        save_dataset(dataset_from_facts({"train": [("a", "r", "b"), ("b", "s", "é")], "test": [("a", "r", "c")]}), where)
+        return {path.name: path.read_bytes() for path in where.iterdir()}
+
+
+STORED = _stored()
+
+
 def _store(name: str) -> Callable[[Path], None]:
     """A stored dataset with one file changed and its checksum made right: what a careful attacker would do."""
 
     def read(path: Path) -> None:
-        import hashlib
-        import json
-
-        folder = path.parent / "stored"
-        save_dataset(dataset_from_facts({"train": [("a", "r", "b"), ("b", "s", "é")], "test": [("a", "r", "c")]}), folder)
         data = path.read_bytes()
-        (folder / name).write_bytes(data)
+        files = {**STORED, name: data}
         if name != "dataset.json":
-            manifest = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+            manifest = json.loads(files["dataset.json"])
             manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            (folder / "dataset.json").write_text(json.dumps(manifest), encoding="utf-8")
+            files["dataset.json"] = json.dumps(manifest).encode()
+        folder = path.parent / "stored"
+        folder.mkdir()
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
         dataset = open_dataset(folder)
         assert len(dataset.fingerprint) == 64
         assert all(dataset.entities.find(entity) == number for number, entity in enumerate(dataset.entities))
 
     return read
-
-
-def _saved(name: str) -> bytes:
-    """Return the bytes of a file of a stored dataset."""
-    with tempfile.TemporaryDirectory() as folder:
-        where = Path(folder) / "stored"
-        save_dataset(dataset_from_facts({"train": [("a", "r", "b"), ("b", "s", "é")], "test": [("a", "r", "c")]}), where)
-        return (where / name).read_bytes()
 
 
 TABLE = pa.table({"head": ["a", "b"], "relation": ["r", "r"], "tail": ["b", "é"]})
@@ -209,9 +213,9 @@ FUZZED: dict[str, tuple[Callable[[bytes], bool], bytes]] = {
     "labels": (_path(read_labels, "labels.tsv"), "a\tAda\nb\té\n".encode()),
     "gzip": (_path(_unpack, "a.gz"), gzip.compress(NT.encode())),
     "zstd": (_path(_unpack, "a.zst"), pa.compress(NT.encode(), codec="zstd", asbytes=True)),
-    "stored manifest": (_path(_store("dataset.json"), "changed"), _saved("dataset.json")),
-    "stored facts": (_path(_store("train.npy"), "changed"), _saved("train.npy")),
-    "stored names": (_path(_store("entities.arrow"), "changed"), _saved("entities.arrow")),
+    "stored manifest": (_path(_store("dataset.json"), "changed"), STORED["dataset.json"]),
+    "stored facts": (_path(_store("train.npy"), "changed"), STORED["train.npy"]),
+    "stored names": (_path(_store("entities.arrow"), "changed"), STORED["entities.arrow"]),
 }
 
 

@@ -120,15 +120,16 @@ def test_an_unknown_format_tells_the_known_ones(model: Model, tmp_path: Path) ->
         export(model, "safetensor", tmp_path / "x")
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_a_run_without_an_autoencoder_is_exported_too(family: Dataset, tmp_path: Path, normalise: bool) -> None:
+@pytest.mark.parametrize(("name", "normalise"), [("base", True), ("base", False), ("default", False)])
+def test_other_recipes_are_exported_and_come_back_too(family: Dataset, tmp_path: Path, name: str, normalise: bool) -> None:
+    """Without an autoencoder; with matrices of any norm; with one vector an entity."""
     from runs.short import ended, short
 
     from relcode.experiment import train
 
-    run = ended(train(family, short("base", model__normalise=normalise), tmp_path / "run"))
+    run = ended(train(family, short(name, model__normalise=normalise, training__epochs=2), tmp_path / "run"))
     base = Model.open(run.folder, "cpu")
     for form in ("safetensors", "npz", "parquet", "projector", "glimvec"):
         export(base, form, tmp_path / form)
     back = Model.open(import_authors(tmp_path / "glimvec", family, tmp_path / "back"), "cpu")
-    assert back.parameters.encoder_CQ is None and torch.allclose(all_scores(back), all_scores(base), rtol=1e-4, atol=1e-5)
+    assert (back.parameters.encoder_CQ is None) == (name == "base") and torch.allclose(all_scores(back), all_scores(base), rtol=1e-4, atol=1e-5)

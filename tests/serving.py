@@ -90,7 +90,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     said, end = "", time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         if select.select([process.stderr], [], [], 1)[0]:
-            said += process.stderr.readline()
+            said += os.read(process.stderr.fileno(), 4096).decode()  # not readline, whose buffer would hide a second line from select
             found = ADDRESS.search(said)
             if found:
                 return found.group()

@@ -21,7 +21,9 @@ def extend(
     run: RunArgument,
     facts: Annotated[str, typer.Argument(help="New facts: a file or folder in any form that relcode import reads.")],
     out: Annotated[Path | None, typer.Option(help="The new run's folder.  [default: a fresh one under runs/]")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over all facts, once what is new has found its place.  [default: 5]")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over all facts, once what is new has found its place.  [default: 3; 6 for a small KB]")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.  [default: as the run was trained]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what joined, and where the new run is, as JSON.")] = False,

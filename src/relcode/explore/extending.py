@@ -22,12 +22,13 @@ from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.graph.joining import Joined, join_facts
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters
+from relcode.recipes import SMALL_FACTS
 from relcode.runs.files import read_tensors
 from relcode.runs.run import Run, check_new, default_folder, open_run
 from relcode.runs.weights import parameters_of, verify
 from relcode.training.local import Extension, extended_settings
 
-EPOCHS = 5
+EPOCHS, SMALL_EPOCHS = 3, 6  # passes over all facts; more of them where a pass has few steps
 PLURALS = {"fact": "facts", "entity": "entities", "relation": "relations"}
 FIT_SHARE = 0.4  # of the time given, at most, for what is new alone
 
@@ -111,7 +112,7 @@ def plan_extension(
         raise SettingError(f"epochs cannot be {epochs}: it must be a whole number of at least 1")
     old, new = run.load_dataset(), read_new(facts)
     joined = join_facts(old, renamed(new, old))
-    passes = epochs or EPOCHS
+    passes = epochs or (SMALL_EPOCHS if len(joined.dataset.train) < SMALL_FACTS else EPOCHS)
     settings = extended_settings(run.settings, passes, minutes)
     if device is not None:
         settings = settings.with_values({"training.device": device})

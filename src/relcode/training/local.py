@@ -5,11 +5,12 @@
        u_e = Σ_(x,s,e) u_x M_s / n
 
    where (x, s, e) are the directed facts that lead to it from entities with a place (DURA's penalty draws u_x M_s towards v_e; see model/softmax.py).
-   It has as much of a square as a row after ``SQUARE_SHARE`` of a training: with none, Adagrad's first step would forget where it began.
-2. **Fit.** Some epochs over the new facts and some of the facts around them. Only what they touch moves: entities of new facts, and matrices of
-   new relations. All else is put back after every step.
-3. **Settle.** The last part of the run's schedule once more, over all facts: rates begin at ``GENTLE`` of their first values and fall to zero.
-   So the state returned here stands at a later step than 0, and whoever trains on from it needs to know nothing of this file.
+   It has ``SQUARE_SHARE`` of the squares of old rows: with none, Adagrad's first step would forget where it began.
+2. **Fit.** A pass over the new facts and some of the facts around them. Only what they touch moves: entities of new facts, and matrices of new
+   relations. All else is put back after every step. New rows then have their first squares again, so that they go on moving faster than old ones.
+3. **Settle.** Some epochs over all facts, in which rates fall to zero. Old rows hardly move: what they have learnt (squares, or the paper's counters)
+   has made their rates small. This is where new entities learn what they are *not* the answer to; without it they rank too high elsewhere.
+   The paper's matrices have rates that hardly fall, so its recipes begin with ``GENTLE`` of them: the state stands at a later step of its schedule.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from relcode.model.score import relation_queries
 from relcode.training.advance import Stepper, Trainer, anneal_factor, make_trainer
 from relcode.training.state import TrainState
 
-GENTLE = 0.3  # share of the rates with which all rows begin to move
-SQUARE_SHARE = 0.05
-FIT_EPOCHS = 8
+GENTLE = {"softmax": 1.0, "nce": 0.3}  # share of the rates with which all rows begin to move, by objective
+SQUARE_SHARE = 0.005
+FIT_EPOCHS = 1
 FEWEST_STEPS = 30
 CONTEXT = 1.0  # old facts around the new ones for each of these
 FEWEST_CONTEXT = 1000
@@ -51,13 +52,19 @@ class Extension:
         seed = settings.training.seed + SEED_STEP
         parameters = placed(self.joined, self.old, settings, device)
         fit_(parameters, self.joined, settings, device, seconds)
+        first_squares_(parameters, self.joined)
         step = (settings.training.epochs - epochs) * trainer.stream.steps_per_epoch
         return TrainState(parameters, step, torch.Generator(device).manual_seed(seed))
 
 
 def extended_settings(settings: Settings, epochs: int, minutes: float | None) -> Settings:
     """Return the settings of a run in whose last ``epochs`` epochs rates fall from ``GENTLE`` to zero; it is measured at its end alone."""
-    values = {"epochs": round(epochs / GENTLE), "minutes": minutes, "validations": min(1, settings.training.validations), "patience": 0}
+    values = {
+        "epochs": round(epochs / GENTLE[settings.model.objective]),
+        "minutes": minutes,
+        "validations": min(1, settings.training.validations),
+        "patience": 0,
+    }
     return settings.with_values({f"training.{name}": value for name, value in values.items()})
 
 
@@ -68,15 +75,22 @@ def placed(joined: Joined, old: Parameters, settings: Settings, device: torch.de
     parameters = enlarge(old, initial_parameters(entities, directed_relations, settings.model, generator, device))
     fresh_X = joined.fresh_E.nonzero()[:, 0].to(device)
     start_XD = images(joined, parameters, settings, fresh_X)
-    trained_E = (data.seen_E & ~joined.fresh_E).to(device)
     for name, value in parameters.tensors().items():
         if name in ("head_ED", "tail_ED"):
             value[fresh_X] = start_XD
-        elif name in ("head_square_ED", "tail_square_ED"):
-            value[fresh_X] = SQUARE_SHARE * value[trained_E].mean() if bool(trained_E.any()) else 0.0
         elif name in ("head_count_E", "tail_count_E"):
             value[fresh_X] = 0
+    first_squares_(parameters, joined)
     return parameters
+
+
+def first_squares_(parameters: Parameters, joined: Joined) -> None:
+    """Give new entities a share of the mean square of trained ones, in place; nothing where there is no Adagrad."""
+    trained_E = joined.dataset.seen_E & ~joined.fresh_E
+    for square_ED in (parameters.head_square_ED, parameters.tail_square_ED):
+        if square_ED is not None:
+            device = square_ED.device
+            square_ED[joined.fresh_E.to(device)] = SQUARE_SHARE * square_ED[trained_E.to(device)].mean()
 
 
 def images(joined: Joined, parameters: Parameters, settings: Settings, fresh_X: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from relcode.errors import DataError, MissingExtra
 from relcode.formats.reading import Batch, ReadOptions, Tally, shown
 from relcode.formats.xmlguard import XmlGuard
@@ -66,6 +68,12 @@ def numbered_blanks(prefix: str) -> Callable[[str], str]:
         return numbers.get(label) or numbers.setdefault(label, f"_:{prefix}b{len(numbers)}")
 
     return name
+
+
+def _batch(*columns: list[str]) -> Batch:
+    """Make a batch of Arrow arrays, whose distinct names another thread can find."""
+    head, relation, tail = (pa.array(column, pa.large_utf8()) for column in columns)
+    return Batch(head, relation, tail)
 
 
 class _WithoutMark:
@@ -127,10 +135,10 @@ class Terms:
                     if len(heads) >= BATCH_FACTS:
                         break
                 else:
-                    return Batch(heads, relations, tails), False
+                    return _batch(heads, relations, tails), False
             except SyntaxError as error:
                 self._bad(error, line_of)
-        return Batch(heads, relations, tails), True
+        return _batch(heads, relations, tails), True
 
     def _other(self, subject: Any, predicate: Any, tail: Any) -> str | None:
         """Return the name of an object that is no IRI, or None where it is left out."""

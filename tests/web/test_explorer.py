@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from serving import EMOJI, HEBREW, PARENT, SCRIPT, running
 
-playwright_api = pytest.importorskip("playwright.sync_api")
+bring = import_module if os.environ.get("RELCODE_REQUIRE_BROWSER") or os.environ.get("CI") else pytest.importorskip
+playwright_api = bring("playwright.sync_api")
 pytestmark = pytest.mark.slow
 
 FLAGS = [

@@ -37,6 +37,15 @@ def test_pairs_agree_with_loops_over_all_pairs(seed: int, shifts: Shifts, any_ty
             check(case, replace(everything, top=5), block_numbers)
 
 
+def test_other_types_that_cannot_be_among_the_best_are_not_looked_at() -> None:
+    case = random_case(1)
+    for other in (-0.5, -2.0, -50.0):
+        for relation in range(case.dataset.num_relations):
+            search = Search(relation=relation, top=4, any_type=True, shifts=replace(SHIFTS, other=other))
+            check(case, search)
+            check(case, replace(search, top=1000))  # with fewer of the right type than wanted, the others come whatever their shift
+
+
 def test_a_part_and_a_least_worth() -> None:
     case = random_case(1)
     for any_type in (False, True):

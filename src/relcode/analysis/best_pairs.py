@@ -134,8 +134,12 @@ class PairFinder:
         if search.heads is not None or search.tails is not None:
             return self._search_few(search, best)
         best = _Block(self, replace(search, any_type=False)).take(best)
-        # Entities of other types come second: what was found already is the threshold that nearly all of them miss.
-        return _Block(self, search).take(best) if search.any_type else best
+        # Entities of other types come second: what was found already is the threshold that nearly all of them miss. Since evidence is at most 0,
+        # a relation whose best pairs are better than the shifts allow needs no look at them at all.
+        shifts = search.shifts
+        if not search.any_type or best.least > 2 * (shifts.other + max(0.0, shifts.head) + max(0.0, shifts.tail)):
+            return best
+        return _Block(self, search).take(best)
 
     def _search_few(self, search: Search, best: _Best) -> _Best:
         """Search where heads or tails are given; where only tails are, by the inverse relation."""

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from browsing import FLAGS, PATIENCE, Watched, coloured, colours, watch
 from serving import EMOJI, HEBREW, PARENT, SCRIPT, running
 
 bring = import_module if os.environ.get("RELCODE_REQUIRE_BROWSER") or os.environ.get("CI") else pytest.importorskip
 playwright_api = bring("playwright.sync_api")
 pytestmark = pytest.mark.slow
 
-FLAGS = [
-    "--no-sandbox",  # tests may run as root
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",  # a browser under test looks up nothing
-    "--disable-component-update",
-    "--disable-sync",
-]
-PATIENCE = 240_000  # milliseconds: UMAP takes a minute to load on a machine that has much to do
 ASK = "/ask?" + urlencode({"head": "Ada_4", "relation": "grandparent"})
 WHY = "/why?" + urlencode({"head": "Ada_4", "relation": "grandparent", "tail": "Abe_2"})
 VIEWS = {
@@ -39,20 +27,6 @@ VIEWS = {
     "rules": ("/rules", ".rules tbody tr"),
     "why": (WHY, ".graph .node"),
 }
-
-
-@dataclass
-class Watched:
-    """A page, and everything that must not happen on it."""
-
-    page: playwright_api.Page
-    address: str
-    faults: list[str] = field(default_factory=list)
-
-    def open(self, path: str, selector: str) -> playwright_api.Page:
-        self.page.goto(self.address + path)
-        self.page.wait_for_selector(selector)
-        return self.page
 
 
 @pytest.fixture(scope="module")
@@ -69,43 +43,12 @@ def browser(chromium: str) -> Iterator[playwright_api.Browser]:
         browser.close()
 
 
-def watch(browser: playwright_api.Browser, address: str, **options: object) -> Watched:
-    """Open an empty page that writes down errors, refusals of the security policy, and requests to other places."""
-    context = browser.new_context(**options)  # type: ignore[arg-type]
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    watched = Watched(page, address)
-    expected = re.compile(r"Failed to load resource: (the server responded with a status of (404|422)|net::ERR_CONNECTION_REFUSED)")
-    page.on("console", lambda message: message.type == "error" and not expected.match(message.text) and watched.faults.append(message.text))
-    page.on("pageerror", lambda error: watched.faults.append(str(error)))
-    page.on("request", lambda request: request.url.startswith((address, "data:", "blob:")) or watched.faults.append(f"asked {request.url}"))
-    page.add_init_script("addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective}`))")
-    return watched
-
-
 @pytest.fixture
 def watched(browser: playwright_api.Browser, server: str) -> Iterator[Watched]:
     watched = watch(browser, server, viewport={"width": 1200, "height": 900})
     yield watched
     watched.page.context.close()
     assert watched.faults == []
-
-
-def colours(page: playwright_api.Page, selector: str) -> int:
-    """Return how many clearly different colours (of 4,096) a part of the page really shows: a blank chart shows a few."""
-    from PIL import Image
-
-    picture = Image.open(io.BytesIO(page.locator(selector).first.screenshot())).convert("RGB")
-    seen = picture.quantize(256).convert("RGB").getcolors(2**24) or []
-    return len({tuple(channel // 16 for channel in colour) for number, colour in seen if number > 12})
-
-
-def coloured(page: playwright_api.Page, selector: str) -> int:
-    """Return how many pixels of a part of the page have a colour, not a shade of grey."""
-    from PIL import Image
-
-    picture = Image.open(io.BytesIO(page.locator(selector).first.screenshot())).convert("HSV")
-    return sum(saturation > 90 for saturation in picture.getchannel("S").tobytes())
 
 
 # -- asking

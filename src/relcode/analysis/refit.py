@@ -37,6 +37,7 @@ NOISE_EDGES = 4096
 NEWTON_STEPS = 40
 HALVINGS = 12
 CLOSE = 1e-5  # a Newton step that can gain no more than this, in nats, is the last
+ROUNDING = 8.0  # and so is one that can gain no more than so many units in the last place of the value
 BLOCK_NUMBERS = 2**25  # of scores held at a time
 SEED = 0
 CALIBRATED = 6  # entities whose fits set ρ, of at most MOST_FACTS facts
@@ -189,16 +190,18 @@ class EntityProblem:
         for _ in range(NEWTON_STEPS):
             gradient_AD, curvature_ADD = self.curve(w_AD, keep_AF)
             step_AD = torch.linalg.solve(curvature_ADD, gradient_AD)
-            if float((step_AD * gradient_AD).sum(dim=1).max()) < CLOSE:
+            # What is gained is a small difference of large sums: below their rounding nothing can be told.
+            slack_A = CLOSE + ROUNDING * torch.finfo(value_A.dtype).eps * value_A.abs()
+            if not bool(((step_AD * gradient_AD).sum(dim=1) > slack_A).any()):  # NaN too ends it: whoever scores with such a vector says so
                 break
-            w_AD, value_A = self._climb(w_AD, step_AD, value_A, keep_AF)
+            w_AD, value_A = self._climb(w_AD, step_AD, value_A - slack_A, keep_AF)
         return w_AD
 
-    def _climb(self, w_AD: Tensor, step_AD: Tensor, value_A: Tensor, keep_AF: Tensor) -> tuple[Tensor, Tensor]:
-        """Go a step, halved for each arm until it gains; an arm that no step helps stays."""
+    def _climb(self, w_AD: Tensor, step_AD: Tensor, least_A: Tensor, keep_AF: Tensor) -> tuple[Tensor, Tensor]:
+        """Go a step, halved for each arm until the value is at least ``least_A``; an arm that no step helps stays."""
         for _ in range(HALVINGS):
             new_A = self.value(w_AD + step_AD, keep_AF)
-            worse_A = ~(new_A >= value_A)
+            worse_A = ~(new_A >= least_A)
             if not bool(worse_A.any()):
                 return w_AD + step_AD, new_A
             step_AD = torch.where(worse_A[:, None], step_AD / 2, step_AD)

@@ -43,6 +43,7 @@ def read(text: str | bytes, form: str = "csv", **options: object) -> tuple[list[
         ('"a, b",r,"c ""d"""\n', "csv", {}, [("a, b", "r", 'c "d"')]),
         ("a|r|b\n", "csv", {}, [("a", "r", "b")]),
         ("a r b\n", "csv", {"delimiter": " "}, [("a", "r", "b")]),
+        ('5" disk,r,b\n', "tsv", {"delimiter": ","}, [('5" disk', "r", "b")]),
         ("\ufeffa,r,b\r\n\r\nc,r,d\r", "csv", {}, [("a", "r", "b"), ("c", "r", "d")]),
         ("a,r,b\nNA,r,null\n", "csv", {}, [("a", "r", "b"), ("NA", "r", "null")]),
         ("0012,r,1.0\n", "csv", {}, [("0012", "r", "1.0")]),
@@ -75,6 +76,7 @@ def test_what_was_guessed_is_said() -> None:
         (b"a,r,b\nc,\xff,d\n", {}, "x, line 2: not UTF-8"),
         (b"a,r,b\nc,\0,d\n", {}, "x, line 2: a NUL byte"),
         ('a,r,"b\nc"\n', {}, "holds a tab, line break or NUL"),
+        ('head,relation,tail,note\na,r,b,"x\nc,r,d,y\n', {}, "a quotation mark without its partner"),
     ],
 )
 def test_tables_that_are_refused(text: str | bytes, options: dict[str, object], message: str) -> None:

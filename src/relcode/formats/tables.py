@@ -33,8 +33,9 @@ class _CheckedText:
 
     closed = False
 
-    def __init__(self, stream: BinaryIO, source: str) -> None:
-        self._stream, self._source = stream, source
+    def __init__(self, stream: BinaryIO, source: str, quoted: bool) -> None:
+        self._stream, self._source, self._quoted = stream, source, quoted
+        self._marks = 0
         self.beginning = b""
         while len(self.beginning) < LOOKED_AT and (data := stream.read(LOOKED_AT)):
             self.beginning += data
@@ -64,6 +65,9 @@ class _CheckedText:
             line = self._lines + data.count(10, 0, max(0, error.start))
             raise DataError(f"{self._source}, line {line:,}: not UTF-8 ({error.reason}); save it as UTF-8") from None
         self._lines += data.count(10)
+        self._marks += data.count(b'"')
+        if not data and self._quoted and self._marks % 2:  # the field that it opens would swallow all lines up to the next
+            raise DataError(f"{self._source}: a quotation mark without its partner; where it is a letter, read with --format tsv --delimiter ,")
 
     def readable(self) -> bool:
         return True
@@ -87,7 +91,7 @@ class _Text:
 
 def read_text_table(stream: BinaryIO, form: str, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
     """Read TSV (fields as they are) or CSV (fields perhaps in quotes); what was guessed is noted."""
-    text = _CheckedText(stream, tally.source)
+    text = _CheckedText(stream, tally.source, quoted=form == "csv")
     if not text.beginning.strip():
         raise DataError(f"{tally.source}: empty; expected rows of head, relation and tail")
     layout = _layout(text.beginning, form, tally, options)

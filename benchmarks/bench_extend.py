@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from relcode.config import Settings, parse_assignments
+from relcode.evaluation.ranking import known_answers
 from relcode.evaluation.report import evaluate
 from relcode.experiment import Finished, Validated, train
 from relcode.explore.extending import extension_events, plan_extension
@@ -175,10 +176,7 @@ def scorer(run: Run, data: Dataset, device: torch.device) -> Scorer:
 
 def mrr(model: Scorer, data: Dataset, facts_N3: Tensor) -> float:
     """Return the filtered MRR of both directions of some test facts; the filter knows all of the data."""
-    ranked = replace(data, test=facts_N3)
-    from relcode.evaluation.ranking import known_answers
-
-    return evaluate(model, ranked, "test", known=known_answers(data)).both.mrr
+    return evaluate(model, replace(data, test=facts_N3), "test", known=known_answers(data)).both.mrr
 
 
 def measured(run: Run, old: Dataset, device: torch.device) -> dict[str, float]:
@@ -190,7 +188,9 @@ def measured(run: Run, old: Dataset, device: torch.device) -> dict[str, float]:
     known_X = data.entities.indices(old.entities)
     relation_R = data.relations.indices(old.relations)
     directed_S = torch.cat([relation_R, relation_R + data.num_relations])
-    among = Scorer(model.head_ED[known_X], model.tail_ED[known_X], model.matrix_SDD[directed_S], torch.ones(len(known_X), dtype=torch.bool))
+    among = Scorer(
+        model.head_ED[known_X], model.tail_ED[known_X], model.matrix_SDD[directed_S], torch.ones(len(known_X), dtype=torch.bool, device=model.device)
+    )
     return {
         "added": mrr(model, data, test_N3[~is_rest_N]),
         "rest": mrr(model, data, test_N3[is_rest_N]),

@@ -129,7 +129,7 @@ def test_a_change_leaves_the_original_and_all_else_alone() -> None:
         ("training.minutes", 0, "above 0"),
         ("training.minutes", "soon", "a number or none"),
         ("training.device", "tpu", "one of auto, cpu, cuda"),
-        ("training.seed", -1, "at least 0"),
+        ("training.seed", -1, "from 0 to"),
     ],
 )
 def test_values_that_cannot_be(key: str, value: Any, allowed: str) -> None:

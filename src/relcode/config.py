@@ -31,6 +31,7 @@ class _Rule:
 
 _POSITIVE_INT = _Rule("a whole number of at least 1", lambda value: value >= 1)
 _COUNT = _Rule("a whole number of at least 0", lambda value: value >= 0)
+_SEED = _Rule("a whole number from 0 to 2⁶³ − 1", lambda value: 0 <= value < 1 << 63)
 _POSITIVE = _Rule("a finite number above 0", lambda value: math.isfinite(value) and value > 0)
 _LIMIT = _Rule("a number above 0 (inf for no limit)", lambda value: value > 0)
 _WEIGHT = _Rule("a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
@@ -42,12 +43,18 @@ def option(default: T, text: str, rule: _Rule = _ANY) -> T:
     return field(default=default, metadata={"help": text, "rule": rule})
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the annotated types of a record's fields; working them out takes longer than checking them."""
+    return typing.get_type_hints(kind)
+
+
 class _Checked:
     """Checks every field against its type and rule when the record is made."""
 
     def __post_init__(self) -> None:
         """Refuse a value of the wrong type or out of its range, in one line."""
-        hints = typing.get_type_hints(type(self))
+        hints = _hints(type(self))  # type: ignore[arg-type]
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             kind, value = hints[item.name], getattr(self, item.name)
             if dataclasses.is_dataclass(kind):
@@ -185,7 +192,7 @@ class TrainingSettings(_Checked):
     validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
     validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)
     patience: int = option(3, "stop after this many validations in which neither MR nor MRR improved (0: never)", _COUNT)
-    seed: int = option(0, "seed of every random choice", _COUNT)
+    seed: int = option(0, "seed of every random choice", _SEED)
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to train; auto takes CUDA where there is one")
     deterministic: bool = option(False, "use deterministic algorithms on CUDA too (the CPU always does)")
 

@@ -33,6 +33,7 @@ from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
 CHECKPOINT_SECONDS = 180.0
+SAVING_SHARE = 0.03  # checkpoints between validations take at most this share of the time: where the disk is slow, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
 SMALL_DIM = 128  # below this size of vectors one thread is faster: products are too small to share, and waiting for each other costs more
@@ -143,7 +144,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
     total = options.epochs * per_epoch
     validate_every = max(1, total // options.validations) if options.validations and len(dataset.valid) else total + 1
     clock, known = _Clock(run.status.seconds, time.perf_counter()), known_answers(dataset)
-    saved_at, chunk = time.perf_counter(), 1
+    saved_at, saving, chunk = time.perf_counter(), 0.0, 1
     yield Started(run, str(trainer.device), state.step, total)
     with _interruptible() as interrupted:
         reason = ""
@@ -167,9 +168,11 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
                     run, validated = _validate(run, dataset, known, state, event.epoch, clock.seconds())
                 if reason in ("", INTERRUPTED):
                     reason = _patience_lost(run) or reason
-            if reason or time.perf_counter() - saved_at > CHECKPOINT_SECONDS or state.step % validate_every == 0:
+            if reason or time.perf_counter() - saved_at > max(CHECKPOINT_SECONDS, saving / SAVING_SHARE) or state.step % validate_every == 0:
+                began = time.perf_counter()
                 run = run.save(state, epoch=state.step / per_epoch, seconds=clock.seconds(), state=_state_after(reason), reason=reason)
                 saved_at = time.perf_counter()
+                saving = saved_at - began
             if validated is not None:
                 yield validated  # after its checkpoint: who stops listening here has lost nothing
     yield Finished(run, reason)

@@ -25,12 +25,12 @@ from relcode.recipes import fit_to_data, recipe
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "relcode"
 README, MODEL, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "model.md", ROOT / "docs" / "architecture.md"
-DOCUMENTS = [README, MODEL, ARCHITECTURE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 RESULT = ROOT / "benchmarks" / "results" / "fb15k-237-joint-h200.json"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FOLDERS = "src|tests|docs|benchmarks|scripts"
 FACTS_OF_FB15K_237 = 272_115
-LONG = {"demo", "train", "resume", "map"}  # commands that train, or wait for UMAP: read, not run
+LONG = {"demo", "train", "resume", "extend", "map", "study", "reproduce", "serve", "explore", "import-authors"}  # train, serve or need files: read, not run
 
 
 def text_of(path: Path) -> str:

@@ -112,12 +112,14 @@ def test_looking_more_or_less_often_changes_nothing(family: Dataset, tmp_path: P
     ended(train(family, short(), tmp_path / "seldom"))
     monkeypatch.setattr(experiment, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(experiment, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(experiment, "SAVING_SHARE", 1e9)
     ended(train(family, short(), tmp_path / "often"))
     assert lasting(tmp_path / "often") == lasting(tmp_path / "seldom")
 
 
 def test_two_checkpoints_are_kept_at_most(family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(experiment, "SAVING_SHARE", 1e9)
     counts = [len(list((tmp_path / "run" / "checkpoints").iterdir())) for _ in train(family, short(), tmp_path / "run")]
     assert set(counts) == {1, 2} and counts[-1] == 2
 
@@ -408,7 +410,7 @@ from pathlib import Path
 from family import family_dataset
 from runs.short import short
 from relcode import experiment
-experiment.CHUNK_SECONDS, experiment.CHECKPOINT_SECONDS = 0.0, 0.0  # writing all the time
+experiment.CHUNK_SECONDS, experiment.CHECKPOINT_SECONDS, experiment.SAVING_SHARE = 0.0, 0.0, 1e9  # writing all the time
 folder = Path(sys.argv[1])
 settings = short("joint+comp", training__epochs=12, training__validations=6)
 for event in experiment.resume(folder) if folder.exists() else experiment.train(family_dataset(), settings, folder):

@@ -35,6 +35,7 @@ _SEED = _Rule("a whole number from 0 to 2⁶³ − 1", lambda value: 0 <= value 
 _POSITIVE = _Rule("a finite number above 0", lambda value: math.isfinite(value) and value > 0)
 _LIMIT = _Rule("a number above 0 (inf for no limit)", lambda value: value > 0)
 _WEIGHT = _Rule("a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
+_SHARE = _Rule("a number from 0 to 1", lambda value: 0 <= value <= 1)
 _ANY = _Rule("", lambda value: True)
 
 
@@ -171,6 +172,8 @@ class SoftmaxSettings(_Checked):
 class CoderSettings(_Checked):
     """The joint autoencoder's own training (the paper's section 4 and the released program)."""
 
+    start: float = option(0.0, "share of the run after which the autoencoder begins to learn and to pull", _SHARE)
+    begin: Literal["random", "factors"] = option("random", "encoder and decoder begin at random, or from a factorisation of the matrices' cosines")
     rate: float = option(0.25, "first rate of encoder and decoder", _POSITIVE)
     decay: float = option(2.0**-14, "fall of that rate, also their weight decay", _WEIGHT)
     matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)

@@ -54,7 +54,7 @@ def default() -> Settings:
     return Settings(
         recipe="default",
         model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial="small"),
-        coder=CoderSettings(draw="uniform", matrix_rate=2.0**-3),
+        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", matrix_rate=2.0**-3),
         training=TrainingSettings(epochs=60),
     )
 

@@ -43,6 +43,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at every step and write all the time, so that most moments are in the middle of a writing."""
     monkeypatch.setattr(experiment, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(experiment, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(experiment, "SAVING_SHARE", 1e9)
 
 
 def in_child(work: Callable[[], None]) -> tuple[int, int]:

@@ -272,3 +272,23 @@ def test_a_trainer_serves_two_states_in_turn(family: Dataset) -> None:
     alone = trained(family, settings, [6])[0].parameters.tensors()
     assert same(one.parameters.tensors(), alone)
     assert same(two.parameters.tensors(), alone)
+
+
+def test_the_autoencoder_begins_when_it_is_told_to(family: Dataset) -> None:
+    """Before its time encoder, decoder and counter stay as they were drawn; then they begin at the factors, also in a run taken up right there."""
+    settings = small("default", coder__start=0.5, coder__begin="factors")
+    drawn = initial_state(family, settings, CPU).parameters
+    before, (early,) = trained(family, settings, [TOTAL // 2])
+    assert drawn.encoder_CQ is not None and before.parameters.encoder_CQ is not None and before.parameters.coder_count is not None
+    assert torch.equal(before.parameters.encoder_CQ, drawn.encoder_CQ) and not before.parameters.coder_count.any()
+    assert early.coder_loss == 0
+    after, _ = trained(family, settings, [TOTAL // 2, 3])
+    whole, _ = trained(family, settings, [TOTAL // 2 + 3])
+    assert same(after.parameters.tensors(), whole.parameters.tensors())
+    assert after.parameters.coder_count is not None and float(after.parameters.coder_count) > 0
+    assert after.parameters.encoder_CQ is not None and float(torch.cosine_similarity(after.parameters.encoder_CQ, drawn.encoder_CQ).abs().max()) < 0.9
+
+
+def test_the_autoencoder_speaks_from_the_first_step_where_nothing_else_is_said(family: Dataset) -> None:
+    state, _ = trained(family, small("joint"), [1])
+    assert state.parameters.coder_count is not None and float(state.parameters.coder_count) > 0

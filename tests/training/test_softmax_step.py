@@ -99,7 +99,7 @@ def test_drawn_candidates_move_the_rows_they_touch_alone(family: Dataset) -> Non
 
 
 def test_training_learns_the_family_and_its_codes(family: Dataset) -> None:
-    settings = fit_settings(small("default", **{**PLAIN, "model__autoencoder": True, "coder__every": 16.0}), family)
+    settings = fit_settings(small("default", **{**PLAIN, "model__autoencoder": True, "coder__every": 16.0, "coder__start": 0.0}), family)
     trainer, state = make_trainer(family, settings, CPU), initial_state(family, settings, CPU)
     assert trainer.settings == settings
     state, early = advance(state, 5, trainer, 200)
@@ -110,7 +110,7 @@ def test_training_learns_the_family_and_its_codes(family: Dataset) -> None:
 
 def test_the_autoencoder_pulls_at_the_scale_of_the_matrix(family: Dataset) -> None:
     """A matrix a hundred times as long is moved a hundred times as far: the pull is on its direction."""
-    changes = {"model__autoencoder": True, "softmax__path_weight": 0.0, "softmax__matrix_rate": 1e-12, "coder__draw": "uniform"}
+    changes = {"model__autoencoder": True, "coder__start": 0.0, "softmax__path_weight": 0.0, "softmax__matrix_rate": 1e-12, "coder__draw": "uniform"}
     moved = []
     for size in (1.0, 100.0):
         settings, parameters, batch = prepared(family, **changes)

@@ -13,8 +13,9 @@ from relcode.errors import NotFinite
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import directed
+from relcode.model.factors import factor_coder
 from relcode.model.parameters import Parameters, initial_parameters
-from relcode.sampling.batches import copy_batch_
+from relcode.sampling.batches import PathBatch, copy_batch_
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import PathStream, QuestionBatch, QuestionStream
@@ -33,25 +34,34 @@ class Stepper:
         """Make ready; nothing moves yet."""
         self.parameters, self.generator = state.parameters, state.generator
         self.stream, self.noise, self.settings = stream, noise, settings
+        count = self.parameters.coder_count
+        self.must_begin = count is not None and not float(count)  # it has not spoken yet
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)  # loss, edges, autoencoder loss
         self.anneal = torch.ones((), device=device)
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.quiet = replace(settings, model=replace(settings.model, autoencoder=False))  # before the autoencoder begins
+        self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # with the autoencoder and without
+        self.batch: PathBatch | QuestionBatch | None = None
         if device.type == "cuda":
             before = self.generator.get_state()
             self.batch = self.stream.batch(state.step, self.generator)  # for its shapes alone: what it drew is drawn again
             self.generator.set_state(before)
-            self.graph = capture(self._move, [*self.parameters.tensors().values(), self.totals], self.generator)
 
-    def take(self, step: int, anneal: float) -> None:
-        """Take one step with every rate scaled by ``anneal``."""
+    def take(self, step: int, anneal: float, progress: float) -> None:
+        """Take one step with every rate scaled by ``anneal``, after a share ``progress`` of the run."""
         self.anneal.fill_(anneal)
+        speaks = self.settings.model.autoencoder and progress >= self.settings.coder.start
+        if speaks and self.must_begin:
+            begin_coder_(self.parameters, self.settings.coder.begin)
+            self.must_begin = False
         batch = self.stream.batch(step, self.generator)
-        if self.graph is None:
+        if not self.parameters.head_ED.is_cuda:
             self.batch = batch
-            self._move()
-        else:
-            copy_batch_(self.batch, batch)
-            self.graph.replay()
+            self._move(speaks)
+            return
+        copy_batch_(self.batch, batch)
+        if speaks not in self.graphs:
+            self.graphs[speaks] = capture(lambda: self._move(speaks), [*self.parameters.tensors().values(), self.totals], self.generator)
+        self.graphs[speaks].replay()
 
     def read_totals(self) -> tuple[float, float, float]:
         """Return the sums of loss, edges and autoencoder loss since they were last read."""
@@ -59,11 +69,13 @@ class Stepper:
         self.totals.zero_()
         return loss, edges, coder_loss
 
-    def _move(self) -> None:
+    def _move(self, speaks: bool) -> None:
+        settings = self.settings if speaks else self.quiet
+        assert self.batch is not None, "there is a batch before the first step"
         if isinstance(self.batch, QuestionBatch):
-            result = take_softmax_step(self.parameters, self.batch, self.settings, self.anneal, self.generator)
+            result = take_softmax_step(self.parameters, self.batch, settings, self.anneal, self.generator)
         else:
-            result = take_step(self.parameters, self.batch, self.noise, self.settings, self.anneal, self.generator)
+            result = take_step(self.parameters, self.batch, self.noise, settings, self.anneal, self.generator)
         self.totals += torch.stack([result.loss, result.edges, result.coder_loss])
 
 
@@ -139,6 +151,15 @@ def initial_state(dataset: Dataset, settings: Settings, device: torch.device) ->
     return TrainState(parameters, 0, torch.Generator(device).manual_seed(seed + 1))
 
 
+def begin_coder_(parameters: Parameters, begin: str) -> None:
+    """Set encoder and decoder, in place, to where they begin: where they were drawn, or at the factors of the matrices' cosines."""
+    if begin == "factors":
+        assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None
+        encoder_CQ, decoder_CQ = factor_coder(parameters.matrix_SDD, len(parameters.encoder_CQ))
+        parameters.encoder_CQ.copy_(encoder_CQ)
+        parameters.decoder_CQ.copy_(decoder_CQ)
+
+
 def anneal_factor(progress: float, anneal: bool) -> float:
     """Return the factor on every rate after a share ``progress`` of the run: 1 − progress, or 1 where rates are not annealed."""
     return max(0.0, 1 - progress) if anneal else 1.0
@@ -152,7 +173,8 @@ def advance(state: TrainState, steps: int, trainer: Trainer, total_steps: int, l
     settings = trainer.settings
     stepper = trainer.stepper(state)
     for step in range(state.step, state.step + steps):
-        stepper.take(step, anneal_factor(max(step / total_steps, least_progress), settings.updates.anneal))
+        progress = max(step / total_steps, least_progress)
+        stepper.take(step, anneal_factor(progress, settings.updates.anneal), progress)
     loss, edges, coder_loss = stepper.read_totals()
     coder = coder_loss / max(steps, 1) if settings.model.autoencoder else None
     finite = math.isfinite(loss + coder_loss) and parameters_finite(state.parameters)

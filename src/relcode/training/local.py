@@ -165,5 +165,5 @@ def fit_(parameters: Parameters, joined: Joined, settings: Settings, device: tor
         progress = max(step / steps, (time.perf_counter() - began) / seconds)
         if progress >= 1:
             break
-        stepper.take(step, anneal_factor(progress, settings.updates.anneal))
+        stepper.take(step, anneal_factor(progress, settings.updates.anneal), 1.0)
         still.put_back_()

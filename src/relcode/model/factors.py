@@ -1,0 +1,56 @@
+"""A start for the autoencoder: a non-negative factorisation of the relation matrices' cosines.
+
+The noise-contrastive loss of the autoencoder is content with any code that tells relations apart, and from random projections it finds codes that are
+sparse but mean nothing. What relations have in common is in the cosines of their matrices. So, once these are formed, codes begin at the factors of
+
+    K ≈ W H,   K_rs = max(0, cos(M_r, M_s)),   W, H ≥ 0        (Lee and Seung, 2001: multiplicative updates; Boutsidis and Gallopoulos, 2008: start)
+
+and encoder and decoder at the least-squares maps that give them: A m_r ≈ σ W_r, and B c_r ≈ m_r.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from relcode.model.autoencoder import flatten_matrices
+
+ROUNDS = 300
+RIDGE = 0.05  # on cosines: relations whose matrices nearly agree must not get opposite weights
+CODE_SIZE = 8.0  # median largest entry of a code: well above the zone (−2, 2) in which the ReLU is smoothed
+TINY = 1e-12
+
+
+def factors(positive_SS: Tensor, size: int) -> Tensor:
+    """Return W [S, C] of the factorisation K ≈ W H, in double precision; every step is determined by K."""
+    S = len(positive_SS)
+    value_S, vector_SS = torch.linalg.eigh((positive_SS + positive_SS.T) / 2)
+    columns = []
+    for place in range(size):  # the larger of each leading eigenvector's positive and negative part
+        vector_S = vector_SS[:, -1 - place] if place < S else vector_SS.new_zeros(S)
+        parts = [vector_S.clamp_min(0), (-vector_S).clamp_min(0)]
+        columns.append(max(parts, key=lambda part: float(part.norm())) * value_S[-1 - min(place, S - 1)].clamp_min(0).sqrt())
+    left_SC = torch.stack(columns, dim=1) + positive_SS.mean() / 100  # a zero would stay one for ever
+    right_CS = left_SC.T.clone()
+    for _ in range(ROUNDS):
+        right_CS *= (left_SC.T @ positive_SS) / (left_SC.T @ left_SC @ right_CS + TINY)
+        left_SC *= (positive_SS @ right_CS.T) / (left_SC @ (right_CS @ right_CS.T) + TINY)
+    return left_SC * right_CS.norm(dim=1)  # what a factor weighs is in W alone
+
+
+def factor_coder(matrix_SDD: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return encoder A and decoder Bᵀ, both [C, Q], whose codes are those factors.
+
+    A = Xᵀ Φ with rows m_r of Φ and (K + ρI) X = σ W / d, so that A m_r ≈ σ W_r; Bᵀ = (CᵀC + ρ)⁻¹ Cᵀ Φ, so that B c_r ≈ m_r.
+    """
+    flat_SQ = flatten_matrices(matrix_SDD)
+    d = matrix_SDD.shape[1]
+    cosine_SS = (flat_SQ @ flat_SQ.T).div(d).double().cpu()
+    weight_SC = factors(cosine_SS.clamp_min(0), size)
+    code_SC = weight_SC * (CODE_SIZE / weight_SC.max(dim=1).values.median().clamp_min(TINY))
+    eye_SS, eye_CC = torch.eye(len(cosine_SS), dtype=torch.float64), torch.eye(size, dtype=torch.float64)
+    coefficient_SC = torch.linalg.solve(cosine_SS + RIDGE * eye_SS, code_SC) / d
+    square_CC = code_SC.T @ code_SC
+    back_CS = torch.linalg.solve(square_CC + RIDGE * square_CC.diagonal().mean() * eye_CC, code_SC.T)
+    to = {"dtype": flat_SQ.dtype, "device": flat_SQ.device}
+    return coefficient_SC.T.to(**to) @ flat_SQ, back_CS.to(**to) @ flat_SQ

@@ -527,3 +527,16 @@ def test_the_default_folder_is_a_new_one(family: Dataset, tmp_path: Path, monkey
         folder = default_folder(family, short("joint+comp"))
         assert folder == Path("runs") / expected
         folder.mkdir(parents=True)
+
+
+def test_a_random_stream_of_another_kind_of_device_is_begun_anew() -> None:
+    """A CUDA generator's state is 16 bytes: a run trained there must open here, and go on with a stream that seed and step decide."""
+    from relcode.runs.run import generator_of
+
+    cpu = torch.device("cpu")
+    made = torch.Generator().manual_seed(5)
+    made.manual_seed(7)
+    assert torch.equal(generator_of(made.get_state(), cpu, 0, 3).get_state(), made.get_state())
+    foreign = torch.zeros(16, dtype=torch.uint8)
+    first, again, later = (generator_of(foreign, cpu, 0, step).get_state() for step in (3, 3, 4))
+    assert torch.equal(first, again) and not torch.equal(first, later)

@@ -31,9 +31,12 @@ def best_entities(scorer: Scorer, query_D: Tensor, known_X: Tensor, top: int, ne
     score_E = score_E.masked_fill(~scorer.seen_E, -math.inf)
     if new:
         score_E[known_X.to(score_E.device)] = -math.inf
-    score_X, entity_X = score_E.sort(descending=True, stable=True)
-    kept = min(top, int((score_X > -math.inf).sum()))
-    return entity_X[:kept].tolist(), score_X[:kept].tolist()
+    kept = min(top, int((score_E > -math.inf).sum()))
+    if not kept:
+        return [], []
+    near_X = (score_E >= score_E.topk(kept).values[-1]).nonzero()[:, 0]  # with all that tie with the last: a full sort takes three times as long
+    score_X, order_X = score_E[near_X].sort(descending=True, stable=True)
+    return near_X[order_X[:kept]].tolist(), score_X[:kept].tolist()
 
 
 def relation_scores(scorer: Scorer, head: int, tail: int) -> Tensor:

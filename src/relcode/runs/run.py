@@ -57,6 +57,16 @@ BEST, NEXT_BEST = "best.safetensors", "best.next.safetensors"
 MOST_OF_A_LINE = 2**16  # bytes of a line of the log; ours have some hundred
 
 
+def generator_of(state: torch.Tensor, device: torch.device, seed: int, step: int) -> torch.Generator:
+    """Return the random stream a checkpoint holds; on another kind of device than it was made on, a new one that depends on seed and step alone."""
+    generator = torch.Generator(device)
+    if state.shape == generator.get_state().shape:
+        generator.set_state(state)
+    else:
+        generator.manual_seed((seed + 1 + step) % (1 << 63))
+    return generator
+
+
 @dataclass(frozen=True)
 class Run:
     """One run folder, open."""
@@ -158,9 +168,8 @@ class Run:
         hint = f"; remove it to go on from the state before, {older.name}" if can_go_back else ""
         verify(path, self.status.checkpoint_sha256, hint)
         tensors, metadata = read_tensors(path, device)
-        generator = torch.Generator(device)
         try:
-            generator.set_state(tensors.pop("generator").cpu())
+            generator = generator_of(tensors.pop("generator").cpu(), torch.device(device), self.settings.training.seed, self.status.step)
             if (step := step_of(metadata)) != self.status.step:
                 raise ValueError(f"it is of step {step}, run.json says {self.status.step}")
             return TrainState(parameters_of(tensors, self.settings, self.about["data"]), self.status.step, generator)

@@ -3,7 +3,7 @@
     python benchmarks/ablation.py fb15k-237 --device cuda --jobs 3 --out FILE.jsonl default: no-paths:softmax.path_weight=0
 
 A variant is NAME:KEY=VALUE,KEY=VALUE,… . Each is a process of its own; several share one GPU, so seconds are comparable only within equal
-``--jobs``. Every variant appends one JSON line with its complete settings, the history of valid, sparsity of the codes, the paper's measure of
+``--jobs``. Every variant appends one JSON line with its complete settings, the history of valid, sparsity and topics of the codes, the paper's measure of
 composition (rank of M_3 by cosine with M_1·M_2) where the training facts have constraints, peak memory, hardware, versions and commit. ``--test``
 looks at test as well, once, at the end.
 """
@@ -23,6 +23,7 @@ import torch
 
 from relcode.analysis.codes import relation_codes, sparsity
 from relcode.analysis.composition import evaluate_compositions
+from relcode.analysis.topics import topic_test
 from relcode.config import parse_assignments
 from relcode.evaluation.report import evaluate
 from relcode.graph.compositions import PairIndex, keep
@@ -73,6 +74,8 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
             {"epoch": state.step / per_epoch, "training_seconds": seconds, "since_start": time.perf_counter() - BEGAN, "loss": stats.loss, **valid}
         )
         print(f"{name}  epoch {state.step / per_epoch:.0f}  {seconds:.1f} s  loss {stats.loss:.3f}  {valid}", file=sys.stderr, flush=True)
+    codes = relation_codes(state.parameters, settings, dataset.relations) if settings.model.autoencoder else None
+    topics = None if codes is None else topic_test(codes, dataset.relations, torch.Generator().manual_seed(0))
     return {
         "variant": name,
         "changes": values,
@@ -82,7 +85,8 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
         "seconds_per_epoch": seconds / settings.training.epochs,
         "valid": valid,
         "test": evaluate(scorer, dataset, "test").to_json() if arguments.test else None,
-        "codes": dataclasses.asdict(sparsity(relation_codes(state.parameters, settings, dataset.relations))) if settings.model.autoencoder else None,
+        "codes": None if codes is None else dataclasses.asdict(sparsity(codes)),
+        "topics": None if topics is None else {name: getattr(topics, name) for name in ("agreement", "chance", "p_value")},
         "constraints": constraints(state.parameters.matrix_SDD, dataset),
         "peak_bytes": torch.cuda.max_memory_allocated() if device.type == "cuda" else None,
         "history": history,
@@ -109,7 +113,7 @@ def show(record: dict[str, Any]) -> str:
         return f"{record['variant']:16} diverged at step {record['diverged_at_step']}"
     valid, codes, found = record["valid"], record["codes"] or {}, record["constraints"] or {}
     told = f"{record['variant']:16} {record['dataset']:10} {record['seconds_per_epoch']:.3f} s/epoch  valid MRR {valid['mrr']:.4f}"
-    told += f" H@10 {valid['hits@10']:.4f} MR {valid['mr']:.1f}  codes {codes}"
+    told += f" H@10 {valid['hits@10']:.4f} MR {valid['mr']:.1f}  codes {codes}  topics {record['topics']}"
     told += f"  constraints MR {found.get('mr')} MRR {found.get('mrr')} random {found.get('random_mrr')}"
     return told + (f"  test {figures(record['test'])}" if record["test"] else "")
 

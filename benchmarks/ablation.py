@@ -3,7 +3,7 @@
     python benchmarks/ablation.py fb15k-237 --device cuda --jobs 3 --out FILE.jsonl default: no-paths:softmax.path_weight=0
 
 A variant is NAME:KEY=VALUE,KEY=VALUE,… . Each is a process of its own; several share one GPU, so seconds are comparable only within equal
-``--jobs``. Every variant appends one JSON line with its complete settings, the history of valid, sparsity and topics of the codes, the paper's measure of
+``--jobs``. Every variant appends one JSON line with its complete settings, the history of valid, sparsity and topics of the codes, the measure of
 composition (rank of M_3 by cosine with M_1·M_2) where the training facts have constraints, peak memory, hardware, versions and commit. ``--test``
 looks at test as well, once, at the end.
 """

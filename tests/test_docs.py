@@ -30,7 +30,7 @@ RESULT = ROOT / "benchmarks" / "results" / "fb15k-237-joint-h200.json"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FOLDERS = "src|tests|docs|benchmarks|scripts"
 FACTS_OF_FB15K_237 = 272_115
-LONG = {"demo", "train", "resume", "extend", "map", "study", "reproduce", "serve", "explore", "import-authors"}  # train, serve or need files: read, not run
+LONG = {"demo", "train", "resume", "extend", "map", "study", "reproduce", "serve", "explore", "import-authors"}  # read, not run
 
 
 def text_of(path: Path) -> str:

@@ -182,5 +182,5 @@ def test_a_run_whose_names_do_not_fit_its_weights_is_damaged(family_run: Path, t
     tree = json.loads((copy / "run.json").read_text())
     tree["data"]["entities"] += 1
     (copy / "run.json").write_text(json.dumps(tree))
-    with pytest.raises(RunError, match="it has 66 rows, run.json says 67"):
+    with pytest.raises(RunError, match=r"it has 66 rows, run\.json says 67"):
         Model.open(copy)

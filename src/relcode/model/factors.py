@@ -18,6 +18,7 @@ from relcode.model.autoencoder import flatten_matrices
 ROUNDS = 300
 RIDGE = 0.05  # on cosines: relations whose matrices nearly agree must not get opposite weights
 CODE_SIZE = 8.0  # median largest entry of a code: well above the zone (−2, 2) in which the ReLU is smoothed
+DROP = 0.15  # of a code's largest entry is taken from all of them: small ones, which training blurs anyway, begin at zero
 TINY = 1e-12
 
 
@@ -47,6 +48,7 @@ def factor_coder(matrix_SDD: Tensor, size: int) -> tuple[Tensor, Tensor]:
     d = matrix_SDD.shape[1]
     cosine_SS = (flat_SQ @ flat_SQ.T).div(d).double().cpu()
     weight_SC = factors(cosine_SS.clamp_min(0), size)
+    weight_SC = (weight_SC - DROP * weight_SC.max(dim=1, keepdim=True).values).clamp_min(0)
     code_SC = weight_SC * (CODE_SIZE / weight_SC.max(dim=1).values.median().clamp_min(TINY))
     eye_SS, eye_CC = torch.eye(len(cosine_SS), dtype=torch.float64), torch.eye(size, dtype=torch.float64)
     coefficient_SC = torch.linalg.solve(cosine_SS + RIDGE * eye_SS, code_SC) / d

@@ -556,3 +556,12 @@ def test_vectors_large_enough_use_all_threads(family: Dataset, tmp_path: Path, m
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "run")} == {2}
     monkeypatch.setattr(experiment, "SMALL_DIM", 9)
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "one")} == {1}
+
+
+def test_nothing_is_best_and_patience_is_not_lost_before_the_autoencoder_begins(family: Dataset, tmp_path: Path) -> None:
+    settings = short("default", training__epochs=8, training__validations=8, training__patience=1, coder__start=0.5)
+    events = list(train(family, settings, tmp_path / "run"))
+    validated = [event for event in events if isinstance(event, Validated)]
+    assert len(validated) >= 5 and not any(event.best for event in validated[:3])
+    best = open_run(tmp_path / "run").load_parameters()
+    assert best.coder_count is not None and float(best.coder_count) > 0

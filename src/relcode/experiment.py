@@ -228,7 +228,8 @@ def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState
     metrics = report.both
     better_mr = status.best_mr is None or metrics.mr < status.best_mr * (1 - IMPROVEMENT)
     better_mrr = status.best_mrr is None or metrics.mrr > status.best_mrr * (1 + IMPROVEMENT)
-    best = status.best is None or metrics.mrr > status.best["mrr"]
+    ready = not run.settings.model.autoencoder or bool(state.parameters.coder_count)  # before it has begun, codes would mean nothing
+    best = ready and (status.best is None or metrics.mrr > status.best["mrr"])
     validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best)
     run.log({"event": "validated", "step": state.step, **_plain(validated)})
     if best:
@@ -238,7 +239,7 @@ def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState
         run.status,
         best_mr=metrics.mr if status.best_mr is None else min(metrics.mr, status.best_mr),
         best_mrr=metrics.mrr if status.best_mrr is None else max(metrics.mrr, status.best_mrr),
-        stale_validations=0 if better_mr or better_mrr else status.stale_validations + 1,
+        stale_validations=0 if better_mr or better_mrr or not ready else status.stale_validations + 1,
     )
     return replace(run, status=counted), validated
 

@@ -21,6 +21,7 @@ from relcode.analysis.codes import (
     words_of,
 )
 from relcode.errors import NotFinite, RelcodeError
+from relcode.graph.dataset import Dataset
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import initial_parameters
 from relcode.recipes import recipe
@@ -193,3 +194,10 @@ def test_tables_of_dimensions_and_of_pairs_alike(films: RelationCodes) -> None:
         "matrix_cosine": pairs[0].matrix_cosine,
     }
     assert dimensions_table(()).num_rows == alike_table(()).num_rows == 0
+
+
+def test_a_run_stopped_before_its_autoencoder_began_has_no_codes(family: Dataset) -> None:
+    settings = recipe("default").with_values({"model.dim": 4, "model.code_dim": 3})
+    parameters = initial_parameters(family.num_entities, family.num_directed, settings.model, torch.Generator().manual_seed(0))
+    with pytest.raises(NoAutoencoder, match=r"before its autoencoder began \(coder\.start=0\.5"):
+        relation_codes(parameters, settings, family.relations)

@@ -37,7 +37,20 @@ class NoAutoencoder(RelcodeError):
 
     def __init__(self, recipe: str) -> None:
         """Say that a run of this recipe has no codes, and which has."""
-        super().__init__(f"this run (recipe {recipe}) has no autoencoder, so its relations have no codes: train with --recipe joint or joint+comp")
+        super().__init__(
+            f"this run (recipe {recipe}) has no autoencoder, so its relations have no codes: train with the default recipe, joint or joint+comp"
+        )
+
+
+class NotBegun(NoAutoencoder):
+    """A run that was stopped before its autoencoder began."""
+
+    def __init__(self, start: float) -> None:
+        """Say when it begins."""
+        RelcodeError.__init__(
+            self,
+            f"this run was stopped before its autoencoder began (coder.start={start:g} of the run), so there are no codes yet: resume it",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +98,8 @@ def relation_codes(parameters: Parameters, settings: Settings, relations: Vocab)
     """Read the codes out of a run's parameters; a run without an autoencoder raises :class:`NoAutoencoder`."""
     if parameters.encoder_CQ is None:
         raise NoAutoencoder(settings.recipe)
+    if settings.coder.start > 0 and not bool(parameters.coder_count):
+        raise NotBegun(settings.coder.start)
     encoder_CQ, _ = coder_in_force(parameters, settings.coder)
     return codes_of(plain_codes(parameters.matrix_SDD, encoder_CQ), relations)
 

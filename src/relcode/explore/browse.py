@@ -146,7 +146,7 @@ class Browser:
 
     @cached_property
     def _codes(self) -> RelationCodes | None:
-        return self.model.codes() if self.model.parameters.encoder_CQ is not None else None
+        return self.model.codes() if self.model.has_codes else None
 
     @cached_property
     def _cosine_SS(self) -> Tensor:

@@ -143,7 +143,7 @@ def _metrics(model: Model, report: Report, baseline: Report, split: str) -> str:
 
 
 def _codes(model: Model) -> str:
-    if model.parameters.encoder_CQ is None:
+    if not model.has_codes:
         return ""
     found = sparsity(model.codes())
     return (

@@ -58,5 +58,5 @@ def findings(model: Model) -> Findings:
         baseline=baseline_report(model.dataset),
         new_facts=tuple(new_facts(model, PREDICTED)),
         compositions=found_compositions(model.scorer, model.dataset, top=MOST_COMPOSITIONS),
-        codes=model.codes() if model.settings.model.autoencoder else None,
+        codes=model.codes() if model.has_codes else None,
     )

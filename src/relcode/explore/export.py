@@ -64,7 +64,7 @@ def export(
 def vectors_of(model: Model) -> Vectors:
     """Return what a model scores with, as arrays and names."""
     data, scorer = model.dataset, model.scorer
-    code_SC = model.codes().code_SC.float().numpy() if model.parameters.encoder_CQ is not None else None
+    code_SC = model.codes().code_SC.float().numpy() if model.has_codes else None
     about = {
         "recipe": model.settings.recipe,
         "dataset": data.name,

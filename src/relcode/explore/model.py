@@ -160,6 +160,11 @@ class Model:
 
     # -- what it is made of
 
+    @property
+    def has_codes(self) -> bool:
+        """Say whether its relations have codes: there is an autoencoder, and it has begun to learn."""
+        return self.parameters.encoder_CQ is not None and (self.settings.coder.start == 0 or bool(self.parameters.coder_count))
+
     def codes(self) -> RelationCodes:
         """Return the codes of all directed relations."""
         return relation_codes(self.parameters, self.settings, self.dataset.relations)

@@ -138,7 +138,7 @@ class _Reasons:
     def _similar_codes(self, top: int) -> Iterator[SimilarRelation]:
         """Go through the other relations that the head has, those with the codes most like the asked one's first; none without an autoencoder."""
         h, r, _ = self.fact
-        if self.model.parameters.encoder_CQ is None or not self.is_trained:
+        if not self.model.has_codes or not self.is_trained:
             return
         relation_X, tail_X = edges_from(self.adjacency, h)
         code_SC = self.model.codes().code_SC

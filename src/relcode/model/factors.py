@@ -15,7 +15,8 @@ from torch import Tensor
 
 from relcode.model.autoencoder import flatten_matrices
 
-ROUNDS = 300
+ROUNDS = 150
+TURNS, EXTRA = 12, 8  # of the subspace iteration: turns, and vectors beyond those asked for
 RIDGE = 0.05  # on cosines: relations whose matrices nearly agree must not get opposite weights
 CODE_SIZE = 8.0  # median largest entry of a code: well above the zone (−2, 2) in which the ReLU is smoothed
 DROP = 0.15  # of a code's largest entry is taken from all of them: small ones, which training blurs anyway, begin at zero
@@ -23,20 +24,29 @@ TINY = 1e-12
 
 
 def factors(positive_SS: Tensor, size: int) -> Tensor:
-    """Return W [S, C] of the factorisation K ≈ W H, in double precision; every step is determined by K."""
+    """Return W [S, C] of the factorisation K ≈ W H, in double precision, without chance; factors beyond the number of relations are zero."""
     S = len(positive_SS)
-    value_S, vector_SS = torch.linalg.eigh((positive_SS + positive_SS.T) / 2)
-    columns = []
-    for place in range(size):  # the larger of each leading eigenvector's positive and negative part
-        vector_S = vector_SS[:, -1 - place] if place < S else vector_SS.new_zeros(S)
-        parts = [vector_S.clamp_min(0), (-vector_S).clamp_min(0)]
-        columns.append(max(parts, key=lambda part: float(part.norm())) * value_S[-1 - min(place, S - 1)].clamp_min(0).sqrt())
-    left_SC = torch.stack(columns, dim=1) + positive_SS.mean() / 100  # a zero would stay one for ever
+    value_X, vector_SX = leading_vectors(positive_SS, min(size, S))
+    parts_2SX = torch.stack([vector_SX.clamp_min(0), (-vector_SX).clamp_min(0)])
+    larger_SX = parts_2SX[parts_2SX.norm(dim=1).argmax(0), :, torch.arange(vector_SX.shape[1])].T  # of each vector's positive and negative part
+    left_SX = larger_SX * value_X.clamp_min(0).sqrt() + positive_SS.mean() / 100  # a zero would stay one for ever
+    left_SC = torch.cat([left_SX, left_SX.new_zeros(S, size - left_SX.shape[1])], dim=1)
     right_CS = left_SC.T.clone()
     for _ in range(ROUNDS):
         right_CS *= (left_SC.T @ positive_SS) / (left_SC.T @ left_SC @ right_CS + TINY)
         left_SC *= (positive_SS @ right_CS.T) / (left_SC @ (right_CS @ right_CS.T) + TINY)
     return left_SC * right_CS.norm(dim=1)  # what a factor weighs is in W alone
+
+
+def leading_vectors(matrix_SS: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Return the largest eigenvalues of a symmetric matrix and their vectors, largest first, by subspace iteration (all of them would be cubic in S)."""
+    S = len(matrix_SS)
+    width = min(S, number + EXTRA)
+    basis_SX = torch.linalg.qr(matrix_SS[:, torch.linspace(0, S - 1, width).round().long()]).Q
+    for _ in range(TURNS):
+        basis_SX = torch.linalg.qr(matrix_SS @ basis_SX).Q
+    value_X, turn_XX = torch.linalg.eigh(basis_SX.T @ matrix_SS @ basis_SX)
+    return value_X.flip(0)[:number], (basis_SX @ turn_XX).flip(1)[:, :number]
 
 
 def factor_coder(matrix_SDD: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -53,6 +63,6 @@ def factor_coder(matrix_SDD: Tensor, size: int) -> tuple[Tensor, Tensor]:
     eye_SS, eye_CC = torch.eye(len(cosine_SS), dtype=torch.float64), torch.eye(size, dtype=torch.float64)
     coefficient_SC = torch.linalg.solve(cosine_SS + RIDGE * eye_SS, code_SC) / d
     square_CC = code_SC.T @ code_SC
-    back_CS = torch.linalg.solve(square_CC + RIDGE * square_CC.diagonal().mean() * eye_CC, code_SC.T)
+    back_CS = torch.linalg.solve(square_CC + (RIDGE * square_CC.diagonal().mean() + TINY) * eye_CC, code_SC.T)
     to = {"dtype": flat_SQ.dtype, "device": flat_SQ.device}
     return coefficient_SC.T.to(**to) @ flat_SQ, back_CS.to(**to) @ flat_SQ

@@ -25,6 +25,8 @@ from torch import Tensor
 
 from relcode.ops.tiles import PlainTiles
 
+MOST_STRETCH = 1e3  # an image that is nearly zero says nothing, and is not blown up to the length of an entity
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerGradients:
@@ -48,7 +50,10 @@ def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_
 
 
 def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:
-    """Return the gradients with K entities drawn uniformly standing for all E: Σ_e exp(q·v_e) ≈ Σ_a exp(q·v_a) + (E/K) Σ_k exp(q·v_k)."""
+    """Return the gradients with K entities drawn uniformly standing for all E: Σ_e exp(q·v_e) ≈ Σ_a exp(q·v_a) + (E/K) Σ_k exp(q·v_k).
+
+    An answer that is drawn as well counts twice; with K ≪ E, which is what this is for, that is rare.
+    """
     score_BK = query_BD @ candidate_KD.T
     gold_BM = torch.einsum("bd,bmd->bm", query_BD, answer_BMD)
     lift = torch.log(torch.tensor(num_entities / len(candidate_KD), device=query_BD.device))
@@ -110,7 +115,8 @@ class PathStep:
 def path_forward(first: PlainTiles, second: PlainTiles, head_TWD: Tensor, middle_TWD: Tensor) -> PathStep:
     """Return q = s (u_h M_1) M_2 with s = ‖v_m‖/‖u_h M_1‖, a constant to the gradient."""
     raw_TWD = first.product(head_TWD)
-    scale_TW1 = middle_TWD.norm(dim=-1, keepdim=True) / raw_TWD.norm(dim=-1, keepdim=True).clamp_min(1e-30)
+    length_TW1 = middle_TWD.norm(dim=-1, keepdim=True)
+    scale_TW1 = length_TW1 / torch.maximum(raw_TWD.norm(dim=-1, keepdim=True), length_TW1 / MOST_STRETCH + 1e-30)
     image_TWD = raw_TWD * scale_TW1
     return PathStep(scale_TW1, image_TWD, second.product(image_TWD))
 

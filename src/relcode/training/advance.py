@@ -38,6 +38,7 @@ class Stepper:
         self.must_begin = count is not None and not float(count)  # it has not spoken yet
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)  # loss, edges, autoencoder loss
         self.anneal = torch.ones((), device=device)
+        self.spoken = 0  # steps with the autoencoder since the totals were last read
         self.quiet = replace(settings, model=replace(settings.model, autoencoder=False))  # before the autoencoder begins
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # with the autoencoder and without
         self.batch: PathBatch | QuestionBatch | None = None
@@ -50,6 +51,7 @@ class Stepper:
         """Take one step with every rate scaled by ``anneal``, after a share ``progress`` of the run."""
         self.anneal.fill_(anneal)
         speaks = self.settings.model.autoencoder and progress >= self.settings.coder.start
+        self.spoken += speaks
         if speaks and self.must_begin:
             begin_coder_(self.parameters, self.settings.coder.begin)
             self.must_begin = False
@@ -176,7 +178,8 @@ def advance(state: TrainState, steps: int, trainer: Trainer, total_steps: int, l
         progress = max(step / total_steps, least_progress)
         stepper.take(step, anneal_factor(progress, settings.updates.anneal), progress)
     loss, edges, coder_loss = stepper.read_totals()
-    coder = coder_loss / max(steps, 1) if settings.model.autoencoder else None
+    coder = coder_loss / stepper.spoken if stepper.spoken else None
+    stepper.spoken = 0
     finite = math.isfinite(loss + coder_loss) and parameters_finite(state.parameters)
     return replace(state, step=state.step + steps), StepStats(steps, edges, loss / max(edges, 1), coder, finite)
 
@@ -190,5 +193,6 @@ def check_finite(stats: StepStats, step: int) -> None:
     """Raise :class:`NotFinite` where training has diverged."""
     if not stats.finite:
         raise NotFinite(
-            f"training diverged before step {step}: a loss or parameter is not finite; try a smaller sampling.edges or updates.vector_rate"
+            f"training diverged before step {step}: a loss or parameter is not finite; try a smaller softmax.rate (default recipe), or a smaller "
+            "sampling.edges or updates.vector_rate (the paper's)"
         )

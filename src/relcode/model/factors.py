@@ -39,7 +39,7 @@ def factors(positive_SS: Tensor, size: int) -> Tensor:
 
 
 def leading_vectors(matrix_SS: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Return the largest eigenvalues of a symmetric matrix and their vectors, largest first, by subspace iteration (all of them would be cubic in S)."""
+    """Return the largest eigenvalues of a symmetric matrix and their vectors, by subspace iteration (all of them would be cubic in S)."""
     S = len(matrix_SS)
     width = min(S, number + EXTRA)
     basis_SX = torch.linalg.qr(matrix_SS[:, torch.linspace(0, S - 1, width).round().long()]).Q

@@ -115,7 +115,7 @@ def test_train_alone_and_one_file_are_split_the_same_whatever_the_order(tmp_path
 
 def test_too_little_to_split_is_refused(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("a\tr\tb\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"one\.txt: too few facts \(1\) can be spared"):
+    with pytest.raises(DataError, match=r"one\.txt: too few of the 1 facts can be spared"):
         load_dataset(tmp_path / "one.txt")
 
 

@@ -37,8 +37,8 @@ def split_facts(
     aside = spare_facts(facts_N3, order_N, sum(quota), num_entities, num_relations)
     if len(aside) < sum(share > 0 for share in quota):
         raise DataError(
-            f"too few facts ({count}) can be spared for valid and test: nearly every one is the only fact of some entity or relation; "
-            "give train, valid and test as three files"
+            f"too few of the {count:,} facts can be spared for valid and test: nearly every one is the only fact of some entity or relation; "
+            "give train, valid and test as three files, or keep all in train with relcode import --no-split"
         )
     cut = len(aside) * quota[0] // sum(quota)
     kept = torch.ones(count, dtype=torch.bool)

@@ -63,6 +63,14 @@ class OutputError(RelcodeError):
     """A place that cannot be written, or that holds something already."""
 
 
+class ExistsAlready(OutputError):
+    """A place that would be written over."""
+
+    def __init__(self, place: object) -> None:
+        """Say which, and what to do."""
+        super().__init__(f"{place} exists already: choose another place with --out, or remove it first")
+
+
 class MissingExtra(RelcodeError):
     """An optional package that is not installed."""
 

@@ -10,8 +10,8 @@ from relcode.errors import DataError
 from relcode.evaluation.metrics import Metrics
 from relcode.evaluation.protocol import Protocol, protocol_named
 from relcode.evaluation.ranking import Ranks, ScoreSource, rank_facts
-from relcode.graph.catalogue import SPLITS
 from relcode.graph.dataset import Dataset
+from relcode.graph.facts import SPLITS
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
 

@@ -13,13 +13,13 @@ from relcode.evaluation.baseline import most_frequent_answers
 from relcode.evaluation.report import Report, evaluate
 from relcode.explore.memory import parse_memory
 from relcode.explore.model import Model
+from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN
 from relcode.recipes import RECIPES, recipe
 
 WORLD = "GeoNames: CC BY 4.0; airportsdata: MIT; Unicode CLDR: Unicode License V3; tz database: public domain"
 FEWEST = 10  # facts of a relation from which on its metrics are worth naming
 WEAKEST = 5
-SPLITS = ("train", "valid", "test")
 PAPER = "Interpretable and Compositional Relation Learning by Joint Training with an Autoencoder (Takahashi, Tian and Inui, ACL 2018)"
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from relcode.errors import OutputError
+from relcode.errors import ExistsAlready, OutputError
 from relcode.explore.model import Model
 from relcode.explore.probability import weights_of
 from relcode.explore.suggest import Suggester, Suggestion
@@ -34,7 +34,7 @@ def write_suggestions(work: Suggester, out: Path, form: str | None = None, progr
     """Look for all that is wanted and write it to ``out``; return how many suggestions there are. A search that was stopped before goes on."""
     form = form_of(out, form)
     if out.exists():
-        raise OutputError(f"{out} exists already: choose another place with --out, or remove it")
+        raise ExistsAlready(out)
     try:
         return _write(work, out, form, progress)
     except OSError as error:

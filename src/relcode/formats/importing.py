@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relcode.errors import DataError, OutputError, SettingError
+from relcode.errors import DataError, ExistsAlready, SettingError
 from relcode.formats import pykeen, rdf
 from relcode.formats.gather import Gatherer
 from relcode.formats.prefixes import choose_prefixes
 from relcode.formats.reading import Batch, ReadOptions, Tally
 from relcode.formats.sources import TITLES, Source, find_sources, labels_beside, read_source
 from relcode.formats.tables import read_table
-from relcode.graph.catalogue import SPLITS
 from relcode.graph.dataset import Dataset, open_dataset, read_labels, save_dataset, split_lone_train
-from relcode.graph.facts import table_of
+from relcode.graph.facts import SPLITS, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def free_folder(out: str | Path | None) -> Path | None:
     """Return the folder to write to, after making sure that it is not there yet: before the work rather than after it."""
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists():
-        raise OutputError(f"{folder} exists already: choose another folder with --out, or remove it first")
+        raise ExistsAlready(folder)
     return folder
 
 

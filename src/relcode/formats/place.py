@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from relcode.errors import OutputError
+from relcode.errors import ExistsAlready, OutputError
 
 
 @contextmanager
 def new_place(out: Path) -> Iterator[Path]:
     """Yield a draft beside ``out`` to be made a file or folder, and rename it at the end; what exists already is never written over."""
     if os.path.lexists(out):
-        raise OutputError(f"{out} exists already: remove it, or choose another place with --out")
+        raise ExistsAlready(out)
     draft = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 from relcode.errors import DataError, UnknownName
 from relcode.graph.cache import datasets_folder
 from relcode.graph.download import is_sound
+from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN
 
 DATA_VARIABLE = "RELCODE_DATA"
-SPLITS = ("train", "valid", "test")
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")
 BUNDLED = ("world",)
 STORE = "dataset.json"  # the manifest of a dataset that relcode import made (graph/store.py)

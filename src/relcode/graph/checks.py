@@ -21,9 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relcode.graph.catalogue import SPLITS
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import contains
+from relcode.graph.facts import SPLITS, contains
 from relcode.graph.rules import Contradiction, all_facts, contradictions
 
 HELD_OUT = ("valid", "test")

@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 
 from relcode.errors import DataError, OutputError, UnknownName
 from relcode.graph.cache import datasets_folder
+from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN, KnownDataset, Split
 
-SPLITS = ("train", "valid", "test")
 BLOCK = 2**16
 TRIES = 3  # in a row without a byte more
 WAIT = 1.0  # seconds before the second try; longer before each further one

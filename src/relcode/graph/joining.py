@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from relcode.errors import DataError
-from relcode.graph.catalogue import SPLITS
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import contains
+from relcode.graph.facts import SPLITS, contains
 from relcode.graph.vocab import Vocab
 
 

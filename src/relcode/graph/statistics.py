@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from relcode.graph.catalogue import SPLITS
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import contains
+from relcode.graph.facts import SPLITS, contains
 
 HELD_OUT = ("valid", "test")
 

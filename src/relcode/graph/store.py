@@ -24,8 +24,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from relcode.errors import DataError, OutputError
-from relcode.graph.catalogue import SPLITS
+from relcode.errors import DataError, ExistsAlready, OutputError
+from relcode.graph.facts import SPLITS
 from relcode.graph.vocab import SortedVocab, Vocab
 
 MANIFEST = "dataset.json"
@@ -70,7 +70,7 @@ def is_store(folder: Path) -> bool:
 def write_store(folder: Path, dataset: Any) -> None:
     """Write a dataset into a new folder; one that exists is never written over, one that cannot be filled does not stay."""
     if folder.exists():
-        raise OutputError(f"{folder} exists already: choose another folder with --out, or remove it first")
+        raise ExistsAlready(folder)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         draft.mkdir(parents=True)

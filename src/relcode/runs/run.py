@@ -30,6 +30,7 @@ import torch
 from relcode.config import Settings, settings_from_json
 from relcode.errors import OutputError, RunError, SettingError
 from relcode.graph.dataset import Dataset
+from relcode.graph.facts import SPLITS
 from relcode.model.parameters import Parameters
 from relcode.runs.environment import environment
 from relcode.runs.files import (
@@ -46,7 +47,7 @@ from relcode.runs.files import (
 )
 from relcode.runs.lock import claim, release
 from relcode.runs.status import RunStatus, State, checked_about, checked_status, of_step
-from relcode.runs.tables import SPLITS, read_facts, read_vocab, write_facts, write_vocab
+from relcode.runs.tables import read_facts, read_vocab, write_facts, write_vocab
 from relcode.runs.weights import gone_back, parameters_of, step_of, verify
 from relcode.training.state import TrainState
 

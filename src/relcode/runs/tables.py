@@ -13,10 +13,10 @@ from torch import Tensor
 
 from relcode.errors import DataError, RunError
 from relcode.graph.dataset import Dataset
+from relcode.graph.facts import SPLITS
 from relcode.graph.vocab import Vocab
 from relcode.runs.files import check_plain, write_atomically
 
-SPLITS = ("train", "valid", "test")
 NAMES = {"name": pa.string(), "label": pa.string()}
 FACTS = {"split": pa.int8(), "head": pa.int32(), "relation": pa.int32(), "tail": pa.int32()}
 ROWS_AT_ONCE = 2**16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, replace
 
@@ -44,7 +45,8 @@ class Stepper:
         self.batch: PathBatch | QuestionBatch | None = None
         if device.type == "cuda":
             before = self.generator.get_state()
-            self.batch = self.stream.batch(state.step, self.generator)  # for its shapes alone: what it drew is drawn again
+            # For its shapes alone: what it drew is drawn again. A copy, since a batch may be part of the epoch's plan, and this one is written to.
+            self.batch = copy.deepcopy(self.stream.batch(state.step, self.generator))
             self.generator.set_state(before)
 
     def take(self, step: int, anneal: float, progress: float) -> None:

@@ -2,21 +2,27 @@
 
     python benchmarks/bench_extend.py fb15k-237 --device cuda --out benchmarks/results/extend-fb15k-237.json
     python benchmarks/bench_extend.py codex-s --device cpu --set model.dim=32 --set training.epochs=30
+    python benchmarks/bench_extend.py fb15k-237 --choose SQUARE_SHARE=0.001,0.005,0.02 --choose EPOCHS=2,3   # chosen on valid, reported on test
 
-Three models: ``before`` (trained without them), ``extended`` (that one with their facts joined) and ``scratch`` (trained on all facts). Test facts
-that name an added entity and the rest are measured apart (filtered, both directions, protocol realistic). The rest is asked twice: against all
-entities, and against those of before alone, where ``before`` and ``extended`` answer the very same questions. Seconds are those of the whole call,
-with reading and writing; ``training_seconds`` are those of training. One JSON line is printed, and written to ``--out``.
+Three models: ``before`` (trained without them), ``extended`` (that one with their facts joined) and ``scratch`` (trained on all facts). Facts of
+``--split`` (valid, test or both) that name an added entity and the rest are measured apart (filtered, both directions, protocol realistic). The
+rest is asked twice: against all entities, and against those of before alone, where ``before`` and ``extended`` answer the very same questions.
+Seconds are those of the whole call, with reading and writing; ``training_seconds`` are those of training. One JSON line is printed, and written
+to ``--out``. With ``--choose``, every combination of the values extends the run, and the one with the best MRR on *valid*, among those that train
+no longer than ``--most-time`` of the time from scratch, is the one reported: test is looked at once, after that.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -26,16 +32,26 @@ from relcode.config import Settings, parse_assignments
 from relcode.evaluation.ranking import known_answers
 from relcode.evaluation.report import evaluate
 from relcode.experiment import Finished, Validated, train
+from relcode.explore import extending
 from relcode.explore.extending import extension_events, plan_extension
 from relcode.graph.dataset import Dataset, load_dataset
+from relcode.graph.facts import SPLITS
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import scorer_of
 from relcode.model.score import Scorer
 from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.runs.run import Run, open_run
+from relcode.training import local
 
-SPLITS = ("train", "valid", "test")
+CONSTANTS = {
+    "EPOCHS": extending,
+    "SMALL_EPOCHS": extending,
+    "SQUARE_SHARE": local,
+    "FIT_EPOCHS": local,
+    "CONTEXT": local,
+}  # by the module that has them
+MEASURED = {"valid": ("valid",), "test": ("test",), "both": ("valid", "test")}
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,7 @@ class Trained:
     run: Run
     seconds: float
     training_seconds: float
+    constants: Mapping[str, float] = field(default_factory=dict)
 
 
 def main() -> None:
@@ -55,7 +72,12 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.05, help="share of the entities that are held out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--split", default="both", choices=list(MEASURED), help="facts to rank: valid to choose by, test to report")
     parser.add_argument("--extend-epochs", type=int, default=None)
+    parser.add_argument(
+        "--choose", action="append", default=[], metavar="CONSTANT=VALUE,VALUE", help=f"tried on valid: {', '.join(CONSTANTS)}"
+    )
+    parser.add_argument("--most-time", type=float, default=0.1, help="share of the training time from scratch that a choice may take")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, help="a file for the line")
     parser.add_argument(
@@ -78,11 +100,12 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     old, new = hold_out(everything, options.share, options.seed)
     before = trained(old, settings, folder / "before")
     scratch = trained(everything, settings, folder / "scratch")
-    extended = extend(before.run, new, folder / f"extended-{int(time.time())}", options)
     device = torch.device("cuda" if torch.cuda.is_available() and options.device != "cpu" else "cpu")
-    models = {"scratch": measured(scratch.run, old, device), "extended": measured(extended.run, old, device)}
-    rest_before = mrr(scorer(before.run, old, device), old, old.test)
-    compared = {key: models["extended"][key] - models["scratch"][key] for key in ("added", "rest")}
+    tried = []
+    for constants in combinations(options.choose):
+        one = extend(before.run, new, folder / f"extended-{time.time_ns()}", options, constants)
+        tried.append((one, measured(one.run, old, device, "valid") if options.choose else {}))
+    extended = chosen(tried, options.most_time * scratch.training_seconds)
     return {
         "dataset": options.dataset,
         "recipe": options.recipe,
@@ -90,10 +113,9 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "seed": options.seed,
         "entities": {"before": old.num_entities, "added": everything.num_entities - old.num_entities},
         "train_facts": {"before": len(old.train), "added": len(new.train)},
-        "mrr": {"before": {"rest_among_old": rest_before}, **models},
-        "added_against_scratch": compared["added"],
-        "rest_against_scratch": compared["rest"],
-        "rest_against_before": models["extended"]["rest_among_old"] - rest_before,
+        "tried_on_valid": [{**one.constants, "training_seconds": one.training_seconds, **figures} for one, figures in tried if options.choose],
+        "chosen_on_valid": dict(extended.constants),
+        **{split: compared(before.run, extended.run, scratch.run, old, device, split) for split in MEASURED[options.split]},
         "seconds": {"before": before.seconds, "extended": extended.seconds, "scratch": scratch.seconds},
         "training_seconds": {name: one.training_seconds for name, one in (("before", before), ("extended", extended), ("scratch", scratch))},
         "share_of_time": extended.seconds / scratch.seconds,
@@ -101,6 +123,36 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "settings": asdict(scratch.run.settings),
         "extended_settings": asdict(extended.run.settings.training),
         "environment": environment(device),
+    }
+
+
+def combinations(choices: list[str]) -> list[dict[str, float]]:
+    """Return every combination of the values to choose among, as NAME=VALUE,VALUE; one without any where nothing is to be chosen."""
+    values: dict[str, list[float]] = {}
+    for choice in choices:
+        name, _, texts = choice.partition("=")
+        if name not in CONSTANTS:
+            raise SystemExit(f"--choose knows no {name!r}, but {', '.join(CONSTANTS)}")
+        values[name] = [type(getattr(CONSTANTS[name], name))(text) for text in texts.split(",")]
+    return [dict(zip(values, each, strict=True)) for each in itertools.product(*values.values())]
+
+
+def chosen(tried: list[tuple[Trained, dict[str, float]]], seconds: float) -> Trained:
+    """Return the extension that is best on valid by the MRR of all facts, among those in time; among all where none is."""
+    in_time = [each for each in tried if each[0].training_seconds <= seconds] or tried
+    return max(in_time, key=lambda each: each[1].get("all", 0.0))[0]
+
+
+def compared(before: Run, extended: Run, scratch: Run, old: Dataset, device: torch.device, split: str) -> dict[str, object]:
+    """Return how the three models rank the facts of a split."""
+    models = {"scratch": measured(scratch, old, device, split), "extended": measured(extended, old, device, split)}
+    rest_before = mrr(scorer(before, old, device), old, old.split(split))
+    return {
+        "mrr": {"before": {"rest_among_old": rest_before}, **models},
+        "added_against_scratch": models["extended"]["added"] - models["scratch"]["added"],
+        "rest_against_scratch": models["extended"]["rest"] - models["scratch"]["rest"],
+        "rest_against_before": models["extended"]["rest_among_old"] - rest_before,
+        "all_against_scratch": models["extended"]["all"] - models["scratch"]["all"],
     }
 
 
@@ -151,12 +203,26 @@ def trained(data: Dataset, settings: Settings, folder: Path) -> Trained:
     return Trained(run, seconds, run.status.seconds)
 
 
-def extend(run: Run, new: Dataset, folder: Path, options: argparse.Namespace) -> Trained:
+def extend(run: Run, new: Dataset, folder: Path, options: argparse.Namespace, constants: Mapping[str, float]) -> Trained:
     """Let the new facts join the run."""
     began = time.perf_counter()
-    plan = plan_extension(run.folder, new, out=folder, epochs=options.extend_epochs, device=options.device)
-    run = followed(extension_events(plan), "extended")
-    return Trained(run, time.perf_counter() - began, run.status.seconds)
+    with in_place_of_own(constants):
+        plan = plan_extension(run.folder, new, out=folder, epochs=options.extend_epochs, device=options.device)
+        run = followed(extension_events(plan), " ".join(["extended", *(f"{name}={value}" for name, value in constants.items())]))
+    return Trained(run, time.perf_counter() - began, run.status.seconds, constants)
+
+
+@contextmanager
+def in_place_of_own(constants: Mapping[str, float]) -> Iterator[None]:
+    """Give constants of the program other values for a while."""
+    own = {name: getattr(CONSTANTS[name], name) for name in constants}
+    try:
+        for name, value in constants.items():
+            setattr(CONSTANTS[name], name, value)
+        yield
+    finally:
+        for name, value in own.items():
+            setattr(CONSTANTS[name], name, value)
 
 
 def followed(events: object, name: str) -> Run:
@@ -175,16 +241,16 @@ def scorer(run: Run, data: Dataset, device: torch.device) -> Scorer:
 
 
 def mrr(model: Scorer, data: Dataset, facts_N3: Tensor) -> float:
-    """Return the filtered MRR of both directions of some test facts; the filter knows all of the data."""
+    """Return the filtered MRR of both directions of some facts; the filter knows all of the data."""
     return evaluate(model, replace(data, test=facts_N3), "test", known=known_answers(data)).both.mrr
 
 
-def measured(run: Run, old: Dataset, device: torch.device) -> dict[str, float]:
-    """Measure a model of all facts: on test facts that name an added entity, on the rest, on the rest among the entities of before, and on all."""
+def measured(run: Run, old: Dataset, device: torch.device, split: str) -> dict[str, float]:
+    """Measure a model of all facts: on those that name an added entity, on the rest, on the rest among the entities of before, and on all."""
     data = run.load_dataset()
     known_E = torch.tensor([name in old.entities for name in data.entities])
-    model, test_N3 = scorer(run, data, device), data.test
-    is_rest_N = known_E[test_N3[:, 0]] & known_E[test_N3[:, 2]]
+    model, facts_N3 = scorer(run, data, device), data.split(split)
+    is_rest_N = known_E[facts_N3[:, 0]] & known_E[facts_N3[:, 2]]
     known_X = data.entities.indices(old.entities)
     relation_R = data.relations.indices(old.relations)
     directed_S = torch.cat([relation_R, relation_R + data.num_relations])
@@ -192,10 +258,10 @@ def measured(run: Run, old: Dataset, device: torch.device) -> dict[str, float]:
         model.head_ED[known_X], model.tail_ED[known_X], model.matrix_SDD[directed_S], torch.ones(len(known_X), dtype=torch.bool, device=model.device)
     )
     return {
-        "added": mrr(model, data, test_N3[~is_rest_N]),
-        "rest": mrr(model, data, test_N3[is_rest_N]),
-        "rest_among_old": mrr(among, old, old.test),
-        "all": mrr(model, data, test_N3),
+        "added": mrr(model, data, facts_N3[~is_rest_N]),
+        "rest": mrr(model, data, facts_N3[is_rest_N]),
+        "rest_among_old": mrr(among, old, old.split(split)),
+        "all": mrr(model, data, facts_N3),
         "facts_added": int((~is_rest_N).sum()),
         "facts_rest": int(is_rest_N.sum()),
     }

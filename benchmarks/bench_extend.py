@@ -74,9 +74,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--split", default="both", choices=list(MEASURED), help="facts to rank: valid to choose by, test to report")
     parser.add_argument("--extend-epochs", type=int, default=None)
-    parser.add_argument(
-        "--choose", action="append", default=[], metavar="CONSTANT=VALUE,VALUE", help=f"tried on valid: {', '.join(CONSTANTS)}"
-    )
+    parser.add_argument("--choose", action="append", default=[], metavar="CONSTANT=VALUE,VALUE", help=f"tried on valid: {', '.join(CONSTANTS)}")
     parser.add_argument("--most-time", type=float, default=0.1, help="share of the training time from scratch that a choice may take")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, help="a file for the line")

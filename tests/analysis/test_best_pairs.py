@@ -6,6 +6,7 @@ import pytest
 import torch
 from completion import Case, random_case, slow_best, slow_evidence, slow_score
 
+from relcode.analysis.any_pairs import _bounding
 from relcode.analysis.best_pairs import PairFinder, Search, Shifts
 from relcode.analysis.candidates import Candidates
 from relcode.errors import NotFinite
@@ -13,10 +14,12 @@ from relcode.errors import NotFinite
 SHIFTS = Shifts(head=-0.7, tail=0.4, other=-0.5)
 
 
-def check(case: Case, search: Search, block_numbers: int | None = None) -> int:
+def check(case: Case, search: Search, block_numbers: int | None = None, rough: torch.dtype | None = None) -> int:
     """Compare one search with the loops; return how many pairs there are."""
     expected = [one for one in slow_best(case, search) if one[0] >= search.least][: search.top]
-    found = case.finder(block_numbers).best(search)
+    finder = case.finder(block_numbers)
+    finder.rough = rough
+    found = finder.best(search)
     assert list(zip(found.head_X.tolist(), found.tail_X.tolist(), strict=True)) == [one[1:] for one in expected]
     for place, (_, head, tail) in enumerate(expected):
         assert float(found.evidence_X[place]) == pytest.approx(slow_evidence(case, head, search.relation, tail), abs=1e-4)
@@ -44,6 +47,32 @@ def test_other_types_that_cannot_be_among_the_best_are_not_looked_at() -> None:
             search = Search(relation=relation, top=4, any_type=True, shifts=replace(SHIFTS, other=other))
             check(case, search)
             check(case, replace(search, top=1000))  # with fewer of the right type than wanted, the others come whatever their shift
+
+
+@pytest.mark.parametrize("shifts", [Shifts(), SHIFTS, Shifts(head=0.9, tail=-1.3, other=-2.0)], ids=["plain", "shifted", "lifted"])
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_a_rough_first_look_changes_nothing(shifts: Shifts, size: float) -> None:
+    case = random_case(4)
+    case = replace(case, scorer=replace(case.scorer, matrix_SDD=size * case.scorer.matrix_SDD))  # large scores: what rounding takes is large too
+    for relation in range(case.dataset.num_directed):
+        search = Search(relation=relation, top=6, any_type=True, shifts=shifts)
+        for block_numbers in (None, 1, 30):
+            check(case, search, block_numbers, torch.bfloat16)
+            check(case, search, block_numbers, None)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32], ids=str)
+def test_bounds_are_never_below_and_hardly_above(kind: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    query_XD, tail_XD = (size * torch.randn(500, 256, generator=generator) for size in (3.0, 0.1))
+    query_XD[0], tail_XD[0] = 3 + 3 * 2**-8, 3 + 3 * 2**-8  # every one of these is rounded down in bfloat16
+    bias_X = 40 * torch.randn(500, generator=generator)
+    asked_XY, answer_XY = _bounding(query_XD, bias_X, tail_XD, kind)
+    exact_XX = query_XD.double() @ tail_XD.double().T + bias_X[:, None]
+    above_XX = asked_XY.double() @ answer_XY.double().T - exact_XX
+    assert float(above_XX.min()) >= -1e-4
+    norm_XX = query_XD.norm(dim=1)[:, None] * tail_XD.norm(dim=1)
+    assert float((above_XX / norm_XX).max()) < (0.02 if kind == torch.bfloat16 else 1e-4)
 
 
 def test_a_part_and_a_least_worth() -> None:

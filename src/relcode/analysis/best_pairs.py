@@ -6,77 +6,31 @@ Pairs are put in the order of their *worth*: their evidence, shifted where a que
     worth(h, r, t) = evidence(h, r, t) + [h has a tail] · shift_h + [t has a head] · shift_t + [h or t of another type] · shift_other
 
 With a = [u_h M_r, v_h, −Z(h, r) + 2·shift_h(h), 1] and b = [v_t, u_t M_r⁻¹, 1, −Z(t, r⁻¹) + 2·shift_t(t)], twice the worth of candidates of the
-right type is the one product a · b, and that of pairs of another type at most a · b + 2·shift_other. So a block of pairs is one product, and its rows
-are looked at only where their largest entry reaches the best found so far.
+right type is the one product a · b. So a block of pairs is one product, and its rows are looked at only where their largest entry reaches the best
+found so far. Pairs of another type come after them (``analysis/any_pairs.py``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from relcode.analysis.any_pairs import AnyPairs, rough_type
 from relcode.analysis.candidates import Candidates
 from relcode.analysis.evidence import BLOCK_NUMBERS, check_totals, log_share, log_sum_exp, log_totals
+from relcode.analysis.found_pairs import NEVER as NEVER
+from relcode.analysis.found_pairs import Best, order
+from relcode.analysis.found_pairs import Pairs as Pairs
+from relcode.analysis.found_pairs import Search as Search
+from relcode.analysis.found_pairs import Shifts as Shifts
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
 from relcode.ops.ranking import full_precision
 
-NEVER = float("-inf")
 LOWEST = -1e30  # of what is not struck out
 FIRST_TAILS = 64  # whose own question is asked first, where heads are given; then twice as many
-
-
-@dataclass(frozen=True, slots=True)
-class Shifts:
-    """What is added to the evidence of a pair whose head has a tail already, whose tail has a head already, and that is of another type (≤ 0)."""
-
-    head: float = 0.0
-    tail: float = 0.0
-    other: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse what the bound from above does not allow."""
-        if self.other > 0:
-            raise ValueError(f"entities of another type cannot be preferred: their shift is {self.other}")
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs of a relation, the worthiest first: entity numbers, evidence, score u_h M_r v_t, and whether they are of another type; on the CPU.
-
-    ``head_asked_X`` tells whether the head has a known tail already, ``tail_asked_X`` whether the tail has a known head.
-    """
-
-    head_X: Tensor
-    tail_X: Tensor
-    evidence_X: Tensor
-    score_X: Tensor
-    head_asked_X: Tensor
-    tail_asked_X: Tensor
-    other_X: Tensor
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.head_X)
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """What is looked for: the ``top`` pairs of ``relation`` whose worth is at least ``least``, among ``heads`` × ``tails`` where these are given.
-
-    With ``any_type`` every trained entity is a candidate; otherwise those that look like the relation's heads and tails. Known pairs, and an entity
-    with itself unless training facts have that, are left out.
-    """
-
-    relation: int  # directed
-    top: int
-    least: float = NEVER
-    any_type: bool = False
-    heads: Tensor | None = None
-    tails: Tensor | None = None
-    shifts: Shifts = Shifts()
 
 
 class PairFinder:
@@ -87,6 +41,7 @@ class PairFinder:
         self.scorer, self.candidates, self.known = scorer, candidates, known.to(scorer.device)
         self.block_numbers = BLOCK_NUMBERS.get(scorer.device.type, BLOCK_NUMBERS["cpu"]) if block_numbers is None else max(1, block_numbers)
         self.seen_X = scorer.seen_E.nonzero().squeeze(1).cpu()
+        self.rough = rough_type(scorer.device.type)  # what the first look at pairs of any type is multiplied in; tests say what
 
     def best(self, search: Search) -> Pairs:
         """Return the pairs looked for, by falling worth; of equals the lower head, then the lower tail comes first."""
@@ -127,8 +82,8 @@ class PairFinder:
         column_X = place_E[entity_X]
         worth_BT[row_X[column_X >= 0], column_X[column_X >= 0]] = NEVER
 
-    def _search(self, search: Search) -> _Best:
-        best = _Best.none(search, self.scorer.device)
+    def _search(self, search: Search) -> Best:
+        best = Best.none(search, self.scorer.device)
         if not len(self.candidates.heads(search.relation)) or search.top < 1:
             return best
         if search.heads is not None or search.tails is not None:
@@ -139,9 +94,9 @@ class PairFinder:
         shifts = search.shifts
         if not search.any_type or best.least > 2 * (shifts.other + max(0.0, shifts.head) + max(0.0, shifts.tail)):
             return best
-        return _Block(self, search).take(best)
+        return AnyPairs(self, search).take(best)
 
-    def _search_few(self, search: Search, best: _Best) -> _Best:
+    def _search_few(self, search: Search, best: Best) -> Best:
         """Search where heads or tails are given; where only tails are, by the inverse relation."""
         if not all(map(len, self.sides(search))):
             return best
@@ -152,10 +107,10 @@ class PairFinder:
         found = FewHeads(self, turned).take(best)
         return replace(found, head_X=found.tail_X, tail_X=found.head_X)
 
-    def _described(self, search: Search, best: _Best) -> Pairs:
+    def _described(self, search: Search, best: Best) -> Pairs:
         """Put pairs in order and say what there is to say about them."""
         relation, inverse = search.relation, self.candidates.inverse(search.relation)
-        order_X = _order(best.head_X, best.tail_X, best.worth_X)
+        order_X = order(best.head_X, best.tail_X, best.worth_X)
         head_X, tail_X, worth_X = best.head_X[order_X], best.tail_X[order_X], best.worth_X[order_X]
         asked = self.asked(head_X, relation).cpu(), self.asked(tail_X, inverse).cpu()
         head_X, tail_X = head_X.cpu(), tail_X.cpu()
@@ -165,41 +120,8 @@ class PairFinder:
         return Pairs(head_X, tail_X, worth_X.cpu() / 2 - shift_X, score_X, *asked, other_X)
 
 
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The best pairs so far, in no order, twice their worth, and twice the worth that a further one must reach."""
-
-    head_X: Tensor
-    tail_X: Tensor
-    worth_X: Tensor
-    least: float
-    top: int
-
-    @classmethod
-    def none(cls, search: Search, device: torch.device) -> _Best:
-        no_pair = torch.empty(0, dtype=torch.int64, device=device)
-        return cls(no_pair, no_pair, torch.empty(0, device=device), 2 * search.least, search.top)
-
-    def with_pairs(self, head_X: Tensor, tail_X: Tensor, worth_X: Tensor) -> _Best:
-        """Return the best of these and of some more; the threshold rises where there are enough."""
-        head_X, tail_X, worth_X = torch.cat([self.head_X, head_X]), torch.cat([self.tail_X, tail_X]), torch.cat([self.worth_X, worth_X])
-        if len(worth_X) > self.top:
-            kept_X = _order(head_X, tail_X, worth_X)[: self.top]
-            head_X, tail_X, worth_X = head_X[kept_X], tail_X[kept_X], worth_X[kept_X]
-        least = max(self.least, float(worth_X.min())) if len(worth_X) == self.top else self.least
-        return replace(self, head_X=head_X, tail_X=tail_X, worth_X=worth_X, least=least)
-
-
-def _order(head_X: Tensor, tail_X: Tensor, worth_X: Tensor) -> Tensor:
-    """Return the places of pairs by falling worth, of equals the lower head, then the lower tail: so blocks may come in any order."""
-    if not len(head_X):
-        return head_X
-    by_name_X = (head_X * (int(tail_X.max()) + 1) + tail_X).argsort(stable=True)
-    return by_name_X[worth_X[by_name_X].argsort(descending=True, stable=True)]
-
-
 class _Block:
-    """All pairs of one search, a block of heads at a time."""
+    """All pairs of the right type of one search, a block of heads at a time."""
 
     def __init__(self, finder: PairFinder, search: Search) -> None:
         self.finder, self.search, self.scorer = finder, search, finder.scorer
@@ -208,7 +130,7 @@ class _Block:
         self.head_H, self.tail_T = head_H.to(self.scorer.device), tail_T.to(self.scorer.device)
         self.place_E = finder.places(self.tail_T)
 
-    def take(self, best: _Best) -> _Best:
+    def take(self, best: Best) -> Best:
         """Look at all pairs."""
         if not len(self.head_H) or not len(self.tail_T):
             return best
@@ -216,7 +138,7 @@ class _Block:
         self.query_TD = self.scorer.path_queries(self.tail_T, (self.inverse,))
         self.as_tail_HD, self.as_tail_TD = self.scorer.tail_ED[self.head_H], self.scorer.tail_ED[self.tail_T]
         self._shift()
-        if len(self.head_H) * len(self.tail_T) <= self.finder.block_numbers and not self.search.any_type:
+        if len(self.head_H) * len(self.tail_T) <= self.finder.block_numbers:
             return self._look(self._all_at_once(), slice(0, len(self.head_H)), best)
         self.total_H = self._totals(self.head_H, self.search.relation)
         self.total_T = self._totals(self.tail_T, self.inverse)
@@ -241,36 +163,25 @@ class _Block:
         return log_totals(self.scorer, self.finder.candidates, entity_X, relation, self.finder.block_numbers)
 
     def _shift(self) -> None:
-        """Work out what each head and each tail adds to twice the evidence of its pairs; heads carry the shift of other types."""
+        """Work out what each head and each tail adds to twice the evidence of its pairs."""
         shifts = self.search.shifts
-        other = 2 * shifts.other if self.search.any_type else 0.0
-        self.shift_H = self.finder.asked(self.head_H, self.search.relation) * (2 * shifts.head) + other
+        self.shift_H = self.finder.asked(self.head_H, self.search.relation) * (2 * shifts.head)
         self.shift_T = self.finder.asked(self.tail_T, self.inverse) * (2 * shifts.tail)
 
-    def _look(self, worth_BT: Tensor, part: slice, best: _Best) -> _Best:
+    def _look(self, worth_BT: Tensor, part: slice, best: Best) -> Best:
         """Add what a block of pairs brings."""
-        head_B, any_type = self.head_H[part], self.search.any_type
+        head_B = self.head_H[part]
         self.finder.leave_out(worth_BT, head_B, self.search.relation, self.place_E)
         largest_B = worth_BT.amax(dim=1)
         least = best.least
-        if not any_type and len(best.worth_X) < best.top <= len(largest_B):
+        if len(best.worth_X) < best.top <= len(largest_B):
             least = max(least, float(largest_B.topk(best.top).values[-1]))  # as many pairs as wanted reach this, one in each of these rows
         row_Y = ((largest_B >= least) & (largest_B > NEVER)).nonzero().squeeze(1)
         if not len(row_Y):
             return best
-        worth_YT = self._exact(worth_BT[row_Y], part.start + row_Y) if any_type else worth_BT[row_Y]
+        worth_YT = worth_BT[row_Y]
         at_X, column_X = ((worth_YT >= least) & (worth_YT > NEVER)).nonzero().unbind(1)
         return best.with_pairs(head_B[row_Y[at_X]], self.tail_T[column_X], worth_YT[at_X, column_X])
-
-    def _exact(self, bound_YT: Tensor, row_Y: Tensor) -> Tensor:
-        """Return twice the worth of all pairs of some rows that are of another type; the others were looked at before, and are struck out."""
-        candidates = self.finder.candidates
-        typed_Y1 = torch.isin(self.head_H[row_Y], candidates.heads(self.search.relation).to(self.scorer.device))[:, None]
-        typed_T = torch.isin(self.tail_T, candidates.tails(self.search.relation).to(self.scorer.device))
-        there_YT = log_share(self.query_HD[row_Y] @ self.as_tail_TD.T, self.total_H[row_Y][:, None], typed_T)
-        back_YT = log_share(self.as_tail_HD[row_Y] @ self.query_TD.T, self.total_T, typed_Y1)
-        worth_YT = there_YT.add_(back_YT).add_(self.shift_H[row_Y][:, None]).add_(self.shift_T)
-        return worth_YT.masked_fill_((typed_Y1 & typed_T) | (bound_YT == NEVER), NEVER)
 
 
 class FewHeads:
@@ -293,7 +204,7 @@ class FewHeads:
         self.shift_T = finder.asked(self.tail_T, self.inverse) * (2 * search.shifts.tail)
         self.total_T = torch.full((len(self.tail_T),), torch.nan, device=device)  # filled as they are needed
 
-    def take(self, best: _Best) -> _Best:
+    def take(self, best: Best) -> Best:
         """Look at all pairs that may be among the best."""
         if not len(self.head_H) or not len(self.tail_T):
             return best
@@ -320,7 +231,7 @@ class FewHeads:
         self.finder.leave_out(bound_BT, head_B, self.relation, self.place_E)
         return bound_BT
 
-    def _columns(self, bound_BC: Tensor, part: slice, column_C: Tensor, best: _Best) -> _Best:
+    def _columns(self, bound_BC: Tensor, part: slice, column_C: Tensor, best: Best) -> Best:
         """Add what the pairs with some tails bring."""
         new_N = column_C[self.total_T[column_C].isnan()]
         self.total_T[new_N] = log_totals(self.scorer, self.finder.candidates, self.tail_T[new_N], self.inverse, self.finder.block_numbers)

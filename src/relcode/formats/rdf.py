@@ -8,6 +8,7 @@ kept: the graphs are read as one, and how many facts were in a named one is coun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -42,10 +43,11 @@ def read_rdf(stream: BinaryIO, form: str, tally: Tally, options: ReadOptions, bl
     """Read a stream of RDF of any form; ``blank_prefix`` tells the blank nodes of one file from those of another."""
     ox = oxigraph()
     text: Any = _WithoutMark(stream, tally.source)
-    parser = ox.parse(XmlGuard(text, tally.source) if form == "rdfxml" else text, format=_format(ox, form))
     blank = numbered_blanks(blank_prefix) if form in ("turtle", "trig", "rdfxml") else named_blanks(blank_prefix)
     terms = Terms(ox, tally, options, blank)
-    yield from terms.batches(parser, lambda line: line)
+    with closing(XmlGuard(text, tally.source)) if form == "rdfxml" else nullcontext(text) as readable:
+        parser = ox.parse(readable, format=_format(ox, form))
+        yield from terms.batches(parser, lambda line: line)
     tally.prefixes.update(parser.prefixes)
 
 

@@ -1,21 +1,26 @@
 """RDF/XML is looked over by Python's own XML parser before pyoxigraph sees it.
 
 pyoxigraph (0.5) takes a document that was cut off for a complete one, expands entities made of entities to whatever they come to, and needs time
-that grows with the square of the depth of nesting. What is passed on here is well-formed to its end, shallow, and has plain entities only.
+that grows with the square of the depth of nesting. What is passed on here is well-formed to its end, shallow, and has plain entities only. Of a long
+document that takes a fourth of the time, and is left to a second process: threads would take turns at it, since both parsers hold Python's lock.
 """
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+from collections import deque
 from typing import BinaryIO
-from xml.parsers import expat
 
 from relcode.errors import DataError
+from relcode.formats import xmlcheck
+from relcode.formats.xmlcheck import BAD, GOOD, Refused, XmlCheck
 
-DEEPEST = 1000  # elements within elements
-LONGEST_ENTITY = 512  # bytes; in RDF/XML an entity stands for a namespace
-LONGEST_TEXT = 16 << 20  # bytes without any tag
-LONGEST_TAG = 1 << 20
 CHUNK = 1 << 17
+LONG = 4 << 20  # bytes of a document that is worth a process
+AHEAD = 8  # pieces that may be on their way to the other process
+PIPE_BYTES = 1 << 20
 
 
 class XmlGuard:
@@ -24,59 +29,108 @@ class XmlGuard:
     def __init__(self, stream: BinaryIO, source: str) -> None:
         """Look over what is read from ``stream``."""
         self._stream, self._source = stream, source
-        self._depth = self._tags = self._silent = self._fed = 0
-        self._ready, self._ended = b"", False
-        parser = expat.ParserCreate()
-        parser.ordered_attributes = True  # a list is made faster than a mapping, and nobody looks at it
-        parser.XmlDeclHandler = self._declared
-        parser.EntityDeclHandler = self._entity
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        self._parser = parser
+        self._waiting: deque[bytes] = deque()  # read, and not yet looked over
+        self._checker: _Here | _Elsewhere | None = None
+        self._ready, self._place, self._ended = b"", 0, False
 
     def read(self, size: int = -1) -> bytes:
         """Read, look over and hand on."""
-        if not self._ready:
-            self._ready = self._stream.read(CHUNK)
-            self._look_over(self._ready)
-        wanted = len(self._ready) if size < 0 else size
-        data, self._ready = self._ready[:wanted], self._ready[wanted:]
+        if self._place >= len(self._ready):
+            self._ready, self._place = self._next(), 0
+        data = self._ready[self._place :] if size < 0 else self._ready[self._place : self._place + size]
+        self._place += len(data)
         return data
 
-    def _look_over(self, data: bytes) -> None:
-        """Parse some more; nothing more, after the end, is parsed once."""
-        tags = self._tags
-        if data or not self._ended:
-            try:
-                self._parser.Parse(data, not data)
-            except expat.ExpatError as error:
-                reason = expat.ErrorString(error.code)
-                raise DataError(f"{self._source}, line {error.lineno:,}: not well-formed XML ({reason}); is the file whole?") from None
+    def close(self) -> None:
+        """End the other process, where there is one."""
+        if self._checker is not None:
+            self._checker.close()
+
+    def _next(self) -> bytes:
+        """Return the next piece that is good; none after the end."""
+        checker = self._checker = self._checker or self._begin()
+        while len(self._waiting) < checker.ahead and not self._ended:
+            checker.send(self._read_piece())
+        if not self._waiting:
+            return b""
+        data = self._waiting.popleft()
+        try:
+            checker.answer(data)
+        except Refused as refused:
+            raise DataError(f"{self._source}, {refused}") from None
+        return data
+
+    def _read_piece(self) -> bytes:
+        data = self._stream.read(CHUNK)
         self._ended = not data
-        self._fed += len(data)
-        self._silent = self._silent + len(data) if tags == self._tags else 0
-        if self._silent > LONGEST_TEXT:
-            self._refuse(f"more than {LONGEST_TEXT:,} bytes without a tag")
-        if self._silent and self._fed - self._parser.CurrentByteIndex > LONGEST_TAG:
-            self._refuse(f"a tag longer than {LONGEST_TAG:,} bytes")
+        self._waiting.append(data)
+        return data
 
-    def _refuse(self, reason: str) -> None:
-        raise DataError(f"{self._source}, line {self._parser.CurrentLineNumber:,}: {reason}; such XML is not read")
+    def _begin(self) -> _Here | _Elsewhere:
+        """Choose who looks: another process where the document is long and one can be started."""
+        length = 0
+        while length < LONG and not self._ended:
+            length += len(self._read_piece())
+        if not self._ended and sys.executable and not getattr(sys, "frozen", False):
+            with contextlib.suppress(OSError):
+                checker = _Elsewhere()
+                for data in self._waiting:
+                    checker.send(data)
+                return checker
+        return _Here()
 
-    def _declared(self, version: str, encoding: str | None, standalone: int) -> None:
-        if encoding and encoding.lower() not in ("utf-8", "us-ascii", "ascii"):
-            self._refuse(f"the encoding {encoding!r} (save it as UTF-8)")
 
-    def _entity(self, name: str, is_parameter: int, value: str | None, *where: str | None) -> None:
-        if is_parameter or value is None or "&" in value or "<" in value or len(value) > LONGEST_ENTITY:
-            self._refuse(f"the entity {name[:80]!r} is not a short plain text")
+class _Here:
+    """Looks over a document in this process."""
 
-    def _start(self, name: str, attributes: list[str]) -> None:
-        self._tags += 1
-        self._depth += 1
-        if self._depth > DEEPEST:
-            self._refuse(f"more than {DEEPEST:,} elements within one another")
+    ahead = 1
 
-    def _end(self, name: str) -> None:
-        self._tags += 1
-        self._depth -= 1
+    def __init__(self) -> None:
+        self._check = XmlCheck()
+
+    def send(self, data: bytes) -> None:
+        """Nothing is sent anywhere."""
+
+    def answer(self, data: bytes) -> None:
+        """Look at a piece; a bad one is ``Refused``."""
+        self._check.feed(data)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Elsewhere:
+    """Has another process look over a document while this one goes on with the pieces before."""
+
+    ahead = AHEAD
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", xmlcheck.__file__]  # -I: nothing around it decides what is imported
+        self._child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pipesize=PIPE_BYTES if sys.platform == "linux" else -1
+        )
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._pieces, self._answers = self._child.stdin, self._child.stdout
+
+    def send(self, data: bytes) -> None:
+        """Send a piece; where the other process has ended, its last answer says why."""
+        with contextlib.suppress(BrokenPipeError):
+            self._pieces.write(len(data).to_bytes(4, "little"))
+            self._pieces.write(data)
+            self._pieces.flush()
+
+    def answer(self, data: bytes) -> None:
+        """Wait for the answer to the oldest piece sent; a bad one is ``Refused``."""
+        answer = self._answers.read(1)
+        if answer == BAD:
+            raise Refused(self._answers.read().decode("utf-8"))
+        if answer != GOOD:
+            raise Refused("a part of it: the process that looks over its XML was ended; try again")
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.kill()
+        for pipe in (self._pieces, self._answers):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._child.wait()

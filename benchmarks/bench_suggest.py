@@ -4,8 +4,8 @@
                                         [--relations N]
 
 DATASET lies under $RELCODE_DATA; without one, facts are drawn in the numbers of FB15k-237, with types. The model is random (scores of size 3), or a
-trained RUN with its calibration; ``--uncalibrated`` leaves out what a calibration says of entities of another type, so that no relation can do without
-a look at all pairs. First the pairs found are compared with those of the definition, worked out for every pair in double precision, on a
+trained RUN with its calibration; ``--uncalibrated`` leaves out what a calibration says of entities of another type, so that no relation can do
+without a look at all pairs. First the pairs found are compared with those of the definition, worked out for every pair in double precision, on a
 small knowledge base on the same device; then all relations are searched, a first few to warm up. ``--relations`` takes the first N only.
 """
 

@@ -5,7 +5,7 @@ import torch
 from small_model import FACTS, small_model
 
 from relcode.errors import NotFinite, SettingError
-from relcode.explore.asking import best_entities, check_top, joined_by, reached, relation_scores
+from relcode.explore.asking import best_entities, check_top, entity_scores, joined_by, reached, relation_scores
 
 NOTHING = torch.empty(0, dtype=torch.int64)
 
@@ -13,24 +13,24 @@ NOTHING = torch.empty(0, dtype=torch.int64)
 def test_the_best_entities_are_those_with_the_largest_products_with_the_query() -> None:
     # q = u_a M_r = (1, 2): a 5, b 11, c -1; d was never trained and is no candidate.
     scorer = small_model().scorer
-    assert best_entities(scorer, torch.tensor([1.0, 2.0]), NOTHING, 10, False) == ([1, 0, 2], [11.0, 5.0, -1.0])
-    assert best_entities(scorer, torch.tensor([1.0, 2.0]), NOTHING, 2, False) == ([1, 0], [11.0, 5.0])
+    assert best_entities(scorer, entity_scores(scorer, torch.tensor([1.0, 2.0])), NOTHING, 10, False) == ([1, 0, 2], [11.0, 5.0, -1.0])
+    assert best_entities(scorer, entity_scores(scorer, torch.tensor([1.0, 2.0])), NOTHING, 2, False) == ([1, 0], [11.0, 5.0])
 
 
 def test_known_answers_are_left_out_only_when_new_ones_are_asked_for() -> None:
     scorer, known = small_model().scorer, torch.tensor([1])
-    assert best_entities(scorer, torch.tensor([1.0, 2.0]), known, 10, True)[0] == [0, 2]
-    assert best_entities(scorer, torch.tensor([1.0, 2.0]), known, 10, False)[0] == [1, 0, 2]
+    assert best_entities(scorer, entity_scores(scorer, torch.tensor([1.0, 2.0])), known, 10, True)[0] == [0, 2]
+    assert best_entities(scorer, entity_scores(scorer, torch.tensor([1.0, 2.0])), known, 10, False)[0] == [1, 0, 2]
 
 
 def test_of_equal_scores_the_lower_number_comes_first() -> None:
-    assert best_entities(small_model().scorer, torch.zeros(2), NOTHING, 10, False) == ([0, 1, 2], [0.0, 0.0, 0.0])
+    assert best_entities(small_model().scorer, torch.zeros(4), NOTHING, 10, False) == ([0, 1, 2], [0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_score_that_is_not_finite_is_an_error(bad: float) -> None:
     with pytest.raises(NotFinite):
-        best_entities(small_model().scorer, torch.tensor([bad, 0.0]), NOTHING, 10, False)
+        entity_scores(small_model().scorer, torch.tensor([bad, 0.0]))
 
 
 def test_relation_scores_agree_with_a_loop_over_everything() -> None:

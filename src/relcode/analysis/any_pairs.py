@@ -4,7 +4,7 @@ As both shares of answers are at most 1, twice the worth of a pair of another ty
 
     min(0, u_h M_r v_t − Z(h, r)) + min(0, u_t M_r⁻¹ v_h − Z(t, r⁻¹)) + 2 · (shift_h + shift_t + shift_other)
 
-and never more than 2 ln 2 below that. The two products may be rough: with numbers rounded by a share u of their size, q · v is off by at most
+The two products may be rough: with numbers rounded by a share u of their size, q · v is off by at most
 (2u + u²) |q| |v| (Cauchy and Schwarz), and that is put on top, as one more number in each vector. So processors that multiply bfloat16 (u = 2⁻⁸)
 three times as fast may do so, and the pairs found are the same: what reaches the threshold is worked out again, in full, pair by pair.
 """
@@ -48,6 +48,7 @@ class AnyPairs:
         self.tail_XD = self.scorer.tail_ED[self.entity_X]
         self.asks = [self._asked(directed) for directed in (relation, inverse)]  # there, from heads to tails, and back
         self.typed = [torch.isin(self.entity_X, one.to(self.scorer.device)) for one in (candidates.heads(relation), candidates.tails(relation))]
+        self.kind = finder.rough or self.scorer.dtype
         self.shift_H = finder.asked(self.entity_X, relation) * (2 * shifts.head) + 2 * shifts.other
         self.shift_T = finder.asked(self.entity_X, inverse) * (2 * shifts.tail)
 
@@ -58,7 +59,7 @@ class AnyPairs:
 
     def take(self, best: Best) -> Best:
         """Look at all pairs."""
-        kind = self.finder.rough or self.scorer.dtype
+        kind = self.kind
         (there_HD, total_H), (back_TD, total_T) = self.asks
         asked_HX, tail_TX = _bounding(there_HD, self.shift_H - total_H, self.tail_XD, kind)
         asked_TX, tail_HX = _bounding(back_TD, self.shift_T - total_T, self.tail_XD, kind)
@@ -67,43 +68,54 @@ class AnyPairs:
         rows = max(1, self.finder.block_numbers // len(self.entity_X))
         for low in range(0, len(self.entity_X), rows):
             row_B = torch.arange(low, min(low + rows, len(self.entity_X)), device=self.scorer.device)
-            bound_BT = torch.minimum(asked_HX[row_B] @ tail_TX.T, top_H[row_B, None])
-            near_Y = (bound_BT.amax(dim=1).float() + most_T >= self._least(best, kind)).nonzero().squeeze(1)
+            there_BT = asked_HX[row_B] @ tail_TX.T
+            bound_BT = torch.minimum(there_BT, top_H[row_B, None])
+            near_Y = (bound_BT.amax(dim=1).float() + most_T >= self._least(best)).nonzero().squeeze(1)
             if not len(near_Y):
                 continue
             if len(near_Y) < len(row_B):  # one question alone rules the other heads out
-                row_B, bound_BT = row_B[near_Y], bound_BT[near_Y]
-            bound_BT += torch.minimum(tail_HX[row_B] @ asked_TX.T, top_T)
-            best = self._look(bound_BT, row_B, best, kind)
+                row_B, there_BT, bound_BT = row_B[near_Y], there_BT[near_Y], bound_BT[near_Y]
+            back_BT = tail_HX[row_B] @ asked_TX.T
+            bound_BT += torch.minimum(back_BT, top_T)
+            best = self._look(bound_BT, there_BT, back_BT, row_B, best)
         return best
 
-    def _least(self, best: Best, kind: torch.dtype) -> float:
+    def _least(self, best: Best) -> float:
         """Return what a bound must reach: twice the least worth, less what rounding of a sum and its parts may take from it."""
         if best.least == NEVER:
             return NEVER
         lifts = sum(max(0.0, 2 * shift) for shift in (self.search.shifts.head, self.search.shifts.tail))
-        return best.least - 4 * ROUNDING[kind] * (abs(best.least) + 2 * lifts)
+        return best.least - 4 * ROUNDING[self.kind] * (abs(best.least) + 2 * lifts)
 
-    def _look(self, bound_BT: Tensor, row_B: Tensor, best: Best, kind: torch.dtype) -> Best:
+    def _look(self, bound_BT: Tensor, there_BT: Tensor, back_BT: Tensor, row_B: Tensor, best: Best) -> Best:
         """Add what a block of pairs brings: the exact worth of those whose bound reaches the threshold, the highest bounds first."""
         self.finder.leave_out(bound_BT, self.entity_X[row_B], self.search.relation, self.place_E)
-        least = self._least(best, kind)
+        least = self._least(best)
         most_B = bound_BT.amax(dim=1)
         near_Y = ((most_B >= least) & (most_B > NEVER)).nonzero().squeeze(1)
         bound_YT = bound_BT[near_Y] if len(near_Y) < len(row_B) else bound_BT
         at_X, tail_X = ((bound_YT >= least) & (bound_YT > NEVER)).nonzero().unbind(1)
-        bound_X, head_X = bound_YT[at_X, tail_X], row_B[near_Y[at_X]]
-        share = max(64, self.finder.block_numbers // self.scorer.head_ED.shape[1])
-        while len(bound_X):
-            if len(bound_X) > share:
-                first_S = bound_X.topk(share).indices
-                later_X = torch.ones_like(bound_X, dtype=torch.bool).index_fill_(0, first_S, False)
-            else:
-                first_S, later_X = torch.arange(len(bound_X), device=bound_X.device), torch.zeros_like(bound_X, dtype=torch.bool)
+        at_X = near_Y[at_X]
+        head_X = row_B[at_X]
+        bound_X = self._tight(there_BT[at_X, tail_X].to(self.scorer.dtype), back_BT[at_X, tail_X].to(self.scorer.dtype), head_X, tail_X)
+        while True:
+            near_X = (bound_X >= self._least(best)).nonzero().squeeze(1)
+            head_X, tail_X, bound_X = head_X[near_X], tail_X[near_X], bound_X[near_X]
+            if not len(bound_X):
+                return best
+            share = min(len(bound_X), max(64, self.finder.block_numbers // self.scorer.head_ED.shape[1]))
+            first_S = bound_X.topk(share).indices
             best = self._exact(head_X[first_S], tail_X[first_S], best)
-            later_X &= bound_X >= self._least(best, kind)
-            head_X, tail_X, bound_X = head_X[later_X], tail_X[later_X], bound_X[later_X]
-        return best
+            bound_X.index_fill_(0, first_S, torch.nan)  # which is never as large as anything
+
+    def _tight(self, there_X: Tensor, back_X: Tensor, head_X: Tensor, tail_X: Tensor) -> Tensor:
+        """Return a bound for pairs from their rough products that knows of types: an answer of another type has the share σ(s − Z), not e^(s − Z)."""
+        bound_X = torch.zeros_like(there_X)
+        sides = ((there_X, self.shift_H[head_X], self.typed[1][tail_X]), (back_X, self.shift_T[tail_X], self.typed[0][head_X]))
+        for rough_X, shift_X, typed_X in sides:
+            odds_X = rough_X + 2 * ROUNDING[self.kind] * rough_X.abs() - shift_X
+            bound_X += torch.where(typed_X, odds_X.clamp_max(0), torch.nn.functional.logsigmoid(odds_X)) + shift_X
+        return bound_X
 
     def _exact(self, head_X: Tensor, tail_X: Tensor, best: Best) -> Best:
         """Add the pairs of some heads and tails, given by their places, that are of another type and worthy enough."""

@@ -68,6 +68,13 @@ class Candidates:
         self._heads[relation] = torch.cat([self.holder_X[:0], *held]).unique()
         return self._heads[relation]
 
+    def are_heads(self, entity_X: Tensor, relation: int) -> Tensor:
+        """Tell for each entity whether it is a candidate for the heads of a directed relation; bool [X]."""
+        head_H = self.heads(relation)
+        if not len(head_H):
+            return torch.zeros(len(entity_X), dtype=torch.bool)
+        return head_H[torch.searchsorted(head_H, entity_X).clamp_(max=len(head_H) - 1)] == entity_X
+
     def tails(self, relation: int) -> Tensor:
         """Return the candidates for its tails, sorted: the heads of its inverse."""
         return self.heads(self.inverse(relation))

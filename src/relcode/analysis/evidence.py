@@ -11,6 +11,9 @@ so a log-softmax over the candidates, to which an answer of another type is adde
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+
 import torch
 from torch import Tensor
 
@@ -20,6 +23,7 @@ from relcode.model.score import Scorer
 from relcode.ops.ranking import full_precision
 
 BLOCK_NUMBERS = {"cpu": 2**22, "cuda": 2**27}  # scores held at a time, where no bound on memory says otherwise: 16 MB, which caches like; 512 MB
+KEPT_BYTES = 2**27  # of candidates' vectors, by whoever answers many questions
 
 
 def log_sum_exp(score_BC: Tensor, dim: int = 1) -> Tensor:
@@ -39,6 +43,44 @@ def log_totals(scorer: Scorer, candidates: Candidates, head_H: Tensor, relation:
     total_H = torch.cat([tail_TD.new_empty(0), *parts])
     check_totals(total_H)
     return total_H
+
+
+class TailVectors:
+    """The vectors of each directed relation's candidate tails, gathered once and kept within a bound: who asks many questions asks for them again.
+
+    Gathering them takes longer than their products with a few queries. Those asked for longest ago go first. Threads may share one.
+    """
+
+    def __init__(self, scorer: Scorer, candidates: Candidates, most_bytes: int = KEPT_BYTES) -> None:
+        """Keep nothing yet."""
+        self.scorer, self.candidates, self.most_bytes = scorer, candidates, most_bytes
+        self._kept: OrderedDict[int, Tensor] = OrderedDict()
+        self._bytes, self._lock = 0, threading.Lock()
+
+    def of(self, relation: int) -> Tensor:
+        """Return the vectors of the candidate tails of a directed relation; [T, D]."""
+        with self._lock:
+            if relation in self._kept:
+                self._kept.move_to_end(relation)
+                return self._kept[relation]
+        tail_TD = self.scorer.tail_ED[self.candidates.tails(relation).to(self.scorer.device)]
+        with self._lock:
+            if relation not in self._kept:
+                self._kept[relation] = tail_TD
+                self._bytes += tail_TD.nbytes
+            while self._bytes > self.most_bytes:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return tail_TD
+
+    def log_totals(self, query_BD: Tensor, relation: int) -> Tensor:
+        """Return Z of a few queries u_h M_s by one directed relation s; [B]."""
+        tail_TD = self.of(relation)
+        if not len(tail_TD):
+            return torch.full((len(query_BD),), -torch.inf, device=self.scorer.device)
+        with full_precision():
+            total_B = log_sum_exp(query_BD @ tail_TD.T)
+        check_totals(total_B)
+        return total_B
 
 
 def check_totals(total_X: Tensor) -> None:

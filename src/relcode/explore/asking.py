@@ -21,13 +21,18 @@ def check_top(top: int) -> None:
         raise SettingError(f"top cannot be {top}: it must be a whole number of at least 1 and at most {MOST_ANSWERS:,}")
 
 
-def best_entities(scorer: Scorer, query_D: Tensor, known_X: Tensor, top: int, new: bool) -> tuple[list[int], list[float]]:
-    """Return the ``top`` entities t with the highest q·v_t, and the scores; of equals the lower number comes first.
+def entity_scores(scorer: Scorer, query_D: Tensor) -> Tensor:
+    """Return q·v_t for every entity t; [E]."""
+    score_E = scorer.scores(query_D[None])[0]
+    check_finite(score_E)
+    return score_E
+
+
+def best_entities(scorer: Scorer, score_E: Tensor, known_X: Tensor, top: int, new: bool) -> tuple[list[int], list[float]]:
+    """Return the ``top`` entities with the highest scores, and these; of equals the lower number comes first.
 
     Entities never trained have no vector of their own and are no candidates; with ``new``, neither are the known answers.
     """
-    score_E = scorer.scores(query_D[None])[0]
-    check_finite(score_E)
     score_E = score_E.masked_fill(~scorer.seen_E, -math.inf)
     if new:
         score_E[known_X.to(score_E.device)] = -math.inf

@@ -17,17 +17,18 @@ from torch import Tensor
 
 from relcode.analysis.candidates import Candidates
 from relcode.analysis.codes import RelationCodes, relation_codes
+from relcode.analysis.evidence import TailVectors
 from relcode.config import Settings
 from relcode.errors import RunError, SettingError
 from relcode.evaluation.protocol import Protocol
 from relcode.evaluation.ranking import known_answers, rank_facts
 from relcode.evaluation.report import Report, evaluate
 from relcode.experiment import choose_device
-from relcode.explore.asking import best_entities, check_top, joined_by, reached, relation_scores
+from relcode.explore.asking import best_entities, check_top, entity_scores, joined_by, reached, relation_scores
 from relcode.explore.memory import parse_memory
 from relcode.explore.names import Names
 from relcode.explore.path_answers import PathAnswers, with_beam
-from relcode.explore.probability import Calibration, calibrate, load_calibration, probabilities
+from relcode.explore.probability import Calibration, answer_probabilities, calibrate, load_calibration, probabilities
 from relcode.explore.records import Answer, Answers, FactScore, RelationAnswer
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import contains
@@ -84,6 +85,11 @@ class Model:
     def candidates(self) -> Candidates:
         """Which entities look like the heads and tails of each relation."""
         return Candidates.of(self.dataset.train, self.dataset.num_entities, self.dataset.num_relations)
+
+    @cached_property
+    def tail_vectors(self) -> TailVectors:
+        """The vectors of relations' candidate tails, as far as they are kept."""
+        return TailVectors(self.scorer, self.candidates)
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -193,10 +199,10 @@ class Model:
             return Answers(question, (), Answer, note)
         known_X = reached(self.known, head, path)
         query_D = self.scorer.path_queries(torch.tensor([head]), path)[0]
-        entities, scores = best_entities(self.scorer, query_D, known_X, top, new)
+        score_E = entity_scores(self.scorer, query_D)
+        entities, scores = best_entities(self.scorer, score_E, known_X, top, new)
         known = set(known_X.tolist())
-        facts_X3 = torch.tensor([[head, path[0], entity] for entity in entities], dtype=torch.int64).reshape(-1, 3)
-        probability = probabilities(self, facts_X3) if len(path) == 1 else [None] * len(entities)
+        probability = answer_probabilities(self, head, path[0], entities, score_E, known) if len(path) == 1 else [None] * len(entities)
         answers = tuple(
             Answer(rank, self.dataset.entities[entity], self.dataset.label(entity), score, entity in known, probable)
             for rank, (entity, score, probable) in enumerate(zip(entities, scores, probability, strict=True), start=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,19 @@ import torch
 from torch import Tensor
 
 from relcode.analysis.best_pairs import PairFinder
-from relcode.analysis.calibration import PER_FACT, Bin, Calibrator, Calibrators, Reliability, fact_inputs, fit_split, population, reliability
+from relcode.analysis.calibration import (
+    PER_FACT,
+    Bin,
+    Calibrator,
+    Calibrators,
+    Reliability,
+    fact_inputs,
+    fit_split,
+    inputs_of,
+    population,
+    reliability,
+)
+from relcode.analysis.evidence import check_totals, log_share, log_sum_exp
 from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError, UnknownName
 from relcode.explore.memory import parse_memory
 from relcode.graph.known import KnownAnswers
@@ -190,6 +202,37 @@ def probabilities(model: Model, facts_N3: Tensor) -> list[float | None]:
     probability_N = calibration.calibrators.probabilities(stored_N3[:, 1], input_N3, other_N)
     known_N = model.dataset.seen_E[stored_N3[:, 0]] & model.dataset.seen_E[stored_N3[:, 2]] & input_N3[:, 0].isfinite() & ~other_N
     return [one if sure else None for one, sure in zip(probability_N.tolist(), known_N.tolist(), strict=True)]
+
+
+def answer_probabilities(model: Model, head: int, relation: int, answers: Sequence[int], score_E: Tensor, known: Set[int]) -> list[float | None]:
+    """Return what :func:`probabilities` does for the facts (head, relation, answer), several times as fast.
+
+    The scores of all entities that the question gave, ``score_E``, and its known answers are there already; what is left is to ask each answer back.
+    All are trained.
+    """
+    calibration, candidates, scorer = model.calibration, model.candidates, model.scorer
+    inverse = candidates.inverse(relation)
+    tail_T = candidates.tails(relation)
+    if calibration is None or not answers or not len(tail_T):
+        return [None] * len(answers)
+    answer_X = torch.tensor(answers)
+    back_XD = scorer.path_queries(answer_X, (inverse,))
+    there_X, back_X = score_E[answer_X.to(scorer.device)], back_XD @ scorer.tail_ED[head]
+    typed_X, head_typed = candidates.are_heads(answer_X, inverse), candidates.are_heads(torch.tensor([head]), relation)
+    total = log_sum_exp(score_E[tail_T.to(scorer.device)][None])
+    check_totals(total)
+    evidence_X = log_share(there_X, total, typed_X.to(scorer.device)) / 2
+    evidence_X += log_share(back_X, model.tail_vectors.log_totals(back_XD, inverse), head_typed.to(scorer.device)) / 2
+    row_Y, entity_Y = model.known.pairs(answer_X, torch.full_like(answer_X, inverse))
+    # A known fact is asked about as if it were not: its questions have an answer already if they have another one.
+    asked = torch.tensor([len(known) > (one in known) for one in answers])
+    back_asked = torch.bincount(row_Y[entity_Y != head], minlength=len(answers)) > 0
+    if relation >= model.dataset.num_relations:  # (h, ^r, t) is the fact (t, r, h)
+        relation, asked, back_asked = inverse, back_asked, asked
+    relation_X = torch.full_like(answer_X, relation)
+    input_X3 = inputs_of(candidates, relation_X, evidence_X.cpu(), asked, back_asked)
+    probability_X = torch.sigmoid(calibration.calibrators.of(relation).log_odds(input_X3))
+    return [one if typed and bool(head_typed) else None for one, typed in zip(probability_X.tolist(), typed_X.tolist(), strict=True)]
 
 
 def ensure_calibration(model: Model, memory: int | str | None = None) -> str:

@@ -28,7 +28,7 @@ from relcode.analysis.explain import (
 )
 from relcode.analysis.influence import Inquiry
 from relcode.analysis.refit import Refitter
-from relcode.explore.asking import best_entities, check_top
+from relcode.explore.asking import best_entities, check_top, entity_scores
 from relcode.explore.model import Model
 from relcode.explore.reason_records import Arm, CarryingFact, Explanation, Fact, Path, Rival, SimilarFact, SimilarRelation, Verification
 from relcode.graph.adjacency import Adjacency
@@ -156,7 +156,7 @@ class _Reasons:
             return
         known_X = self.model.known.of(h, r)
         score = float(query_D @ self.scorer.tail_ED[t])
-        for entity, rival in zip(*best_entities(self.scorer, query_D, known_X, top, False), strict=True):
+        for entity, rival in zip(*best_entities(self.scorer, entity_scores(self.scorer, query_D), known_X, top, False), strict=True):
             if entity == t or rival <= score:
                 return
             yield Rival(self.dataset.entities[entity], rival, bool((known_X == entity).any()))

@@ -78,7 +78,7 @@ class Answers(Generic[A]):
     def to_json(self) -> dict[str, Any]:
         """Return plain values: the question, ``note`` where there is one, and ``answers``."""
         note = {"note": self.note} if self.note else {}
-        return {**self.question, **note, "answers": [asdict(answer) for answer in self.answers]}
+        return {**self.question, **note, "answers": [{name: getattr(answer, name) for name in answer.__slots__} for answer in self.answers]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The whole story on one page: load, sample, train, evaluate, save.
 
 Training is a sequence of events: whoever runs it (a command, a notebook, a study) goes through them and shows what it likes. Between two events
-the state is one record, and what is on disk is complete.
+the state is one record, and what is on disk is complete (a large checkpoint is written while training goes on, and counts when it is all there).
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
 from relcode.runs.run import Run, State, create_run, open_run
+from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
 from relcode.training.fit import fit_settings
 from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
 CHECKPOINT_SECONDS = 180.0
-SAVING_SHARE = 0.03  # checkpoints between validations take at most this share of the time: where the disk is slow, they are rarer
+SAVING_SHARE = 0.03  # training waits for checkpoints between validations at most this share of the time: where that is long, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
 SMALL_DIM = 128  # below this size of vectors one thread is faster: products are too small to share, and waiting for each other costs more
@@ -146,15 +147,16 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
     clock, known = _Clock(run.status.seconds, time.perf_counter()), known_answers(dataset)
     saved_at, saving, chunk = time.perf_counter(), 0.0, 1
     yield Started(run, str(trainer.device), state.step, total)
-    with _interruptible() as interrupted:
+    with _interruptible() as interrupted, Saver(run) as saver:
         reason = ""
         while not reason:
             steps = min(chunk, total - state.step, validate_every - state.step % validate_every)
             began = time.perf_counter()
             progress = max(0.0, (clock.seconds() / (60 * options.minutes) - CLOCK_SLACK) / (1 - CLOCK_SLACK)) if options.minutes else 0.0
-            with _stopped_where_it_diverges(run):
+            with _stopped_where_it_diverges(saver):
                 state, stats = advance(state, steps, trainer, total, progress)
                 check_finite(stats, state.step)
+            saver.check()
             took = max(time.perf_counter() - began, 1e-6)
             chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
             event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
@@ -164,26 +166,29 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
             validated = None
             if is_due or reason not in ("", INTERRUPTED):
                 run.log({"event": "advanced", **_plain(event)})
-                with _stopped_where_it_diverges(run):
+                with _stopped_where_it_diverges(saver):
                     run, validated = _validate(run, dataset, known, state, event.epoch, clock.seconds())
                 if reason in ("", INTERRUPTED):
                     reason = _patience_lost(run) or reason
             if reason or time.perf_counter() - saved_at > max(CHECKPOINT_SECONDS, saving / SAVING_SHARE) or state.step % validate_every == 0:
                 began = time.perf_counter()
-                run = run.save(state, epoch=state.step / per_epoch, seconds=clock.seconds(), state=_state_after(reason), reason=reason)
+                changes = {"epoch": state.step / per_epoch, "seconds": clock.seconds(), "state": _state_after(reason), "reason": reason}
+                run = saver.save(run, state, validated is not None and validated.best, **changes)
                 saved_at = time.perf_counter()
                 saving = saved_at - began
             if validated is not None:
-                yield validated  # after its checkpoint: who stops listening here has lost nothing
+                yield validated  # after its checkpoint is under way: who stops listening here has lost nothing
+        run = saver.finish()
     yield Finished(run, reason)
 
 
 @contextmanager
-def _stopped_where_it_diverges(run: Run) -> Iterator[None]:
+def _stopped_where_it_diverges(saver: Saver) -> Iterator[None]:
     """Where a loss, parameter or score is not finite, leave the run stopped at its last good checkpoint, and say so."""
     try:
         yield
     except NotFinite as error:
+        run = saver.finish()
         run.with_status(state="stopped", reason=str(error))
         raise NotFinite(f"{error}; {run.folder} keeps the last good state, step {run.status.step}") from None
 
@@ -232,11 +237,10 @@ def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState
     best = ready and (status.best is None or metrics.mrr > status.best["mrr"])
     validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best)
     run.log({"event": "validated", "step": state.step, **_plain(validated)})
-    if best:
-        measured = {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]}
-        run = run.with_best(state.parameters.believed(), measured)
+    measured = {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]}
     counted = replace(
         run.status,
+        best=measured if best else status.best,
         best_mr=metrics.mr if status.best_mr is None else min(metrics.mr, status.best_mr),
         best_mrr=metrics.mrr if status.best_mrr is None else max(metrics.mrr, status.best_mrr),
         stale_validations=0 if better_mr or better_mrr or not ready else status.stale_validations + 1,

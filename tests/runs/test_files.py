@@ -97,6 +97,19 @@ def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -
     assert (tmp_path / "file").read_text() == "new, whole" and len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("metadata", [{}, {"status": '{"step": 1, "é": "\u2028\\""}'}], ids=["plain", "told"])
+def test_the_bytes_are_those_of_safetensors_own_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: dict[str, str]) -> None:
+    from safetensors.torch import save
+
+    monkeypatch.setattr(files, "PIECE", 7)
+    generator = torch.Generator().manual_seed(0)
+    tensors = {f"{dtype}".rpartition(".")[2]: (10 * torch.rand(3, 5, generator=generator)).to(dtype) for dtype in files.TYPES}
+    tensors |= {"b": torch.tensor(1.5), "a": torch.zeros(0, 4), "é": torch.arange(6.0).reshape(2, 3).T.contiguous()}
+    digest = write_tensors(tmp_path / "x", tensors, metadata)
+    assert (tmp_path / "x").read_bytes() == save(tensors, metadata or None)
+    assert digest == file_digest(tmp_path / "x")
+
+
 def test_a_file_may_be_flushed_meanwhile_and_is_in_place_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[str] = []
     fsync = os.fsync

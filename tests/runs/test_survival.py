@@ -23,7 +23,7 @@ from relcode.experiment import Advanced, Event, resume, train
 from relcode.explore.model import Model
 from relcode.graph.dataset import Dataset
 from relcode.recipes import RECIPES
-from relcode.runs import files
+from relcode.runs import files, saving
 from relcode.runs.lock import claim, release
 from relcode.runs.run import Run, create_run, open_run
 from relcode.training.advance import initial_state
@@ -92,16 +92,24 @@ def life(folder: Path, dataset: Dataset, settings: Settings, steps: int, delay: 
 
 
 @pytest.mark.parametrize(("name", "times"), [("joint+comp", KILLS), ("default", 5)][: len(LONG)])
-def test_a_process_killed_twenty_times_goes_on_to_the_same_bits(family: Dataset, tmp_path: Path, name: str, times: int) -> None:
-    """Each life takes some steps and is killed within the step and the checkpoint that follow, wherever it is by then."""
+@pytest.mark.parametrize("lag", [0, 1], ids=["at once", "meanwhile"])
+def test_a_process_killed_twenty_times_goes_on_to_the_same_bits(
+    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, times: int, lag: int
+) -> None:
+    """Each life takes some steps and is killed within the step and the checkpoint that follow, wherever it is by then.
+
+    ``lag`` is how many checkpoints may be under way while training goes on.
+    """
+    if lag:
+        monkeypatch.setattr(saving, "AT_ONCE", 0)
     whole = ended(train(family, LONG[name], tmp_path / "whole"))
     folder, rng, kills, in_a_writing, last = tmp_path / "run", random.Random(0), 0, 0, 0
-    per_life = min(10, whole.status.step // times - 3)  # they take two more at most
+    per_life = min(10, whole.status.step // times - 3 - lag)  # they take two more at most
     while kills < times:
         killed = life(folder, family, LONG[name], per_life, rng.uniform(0, 0.02))
         run = open_run(folder)
         assert killed, f"ended by itself after {kills} kills"
-        assert run.status.state == "running" and run.status.step >= last + per_life - 1, "more is lost than the steps since the checkpoint"
+        assert run.status.state == "running" and run.status.step >= last + per_life - 1 - lag, "more is lost than the steps since the checkpoint"
         run.load_parameters(), run.load_state(CPU)
         in_a_writing += bool(list(folder.rglob("*.part")) or list(folder.glob("best.next*")))
         kills, last = kills + 1, run.status.step
@@ -111,10 +119,13 @@ def test_a_process_killed_twenty_times_goes_on_to_the_same_bits(family: Dataset,
     assert not list(folder.rglob("*.part")) and not (folder / ".lock").exists()
 
 
-@pytest.mark.parametrize("place", ["write", "fsync", "replace", "digest"])
-@pytest.mark.parametrize("number", [1, 3])
-def test_killed_in_the_middle_of_a_checkpoint(family: Dataset, tmp_path: Path, place: str, number: int) -> None:
+@pytest.mark.parametrize("place", ["write", "fsync", "replace", "replaced"])
+@pytest.mark.parametrize(("number", "at_once"), [(1, 2**30), (3, 2**30), (3, 0)])
+def test_killed_in_the_middle_of_a_checkpoint(
+    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: int, at_once: int
+) -> None:
     """The process kills itself at a place inside the n-th writing of a checkpoint: half written, not flushed, not renamed, not yet counted."""
+    monkeypatch.setattr(saving, "AT_ONCE", at_once)
     settings = short(training__epochs=3)
     ended(train(family, settings, tmp_path / "whole"))
 
@@ -128,18 +139,19 @@ def test_killed_in_the_middle_of_a_checkpoint(family: Dataset, tmp_path: Path, p
                 first()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        save_file, replace, file_digest, fsync = files.save_file, os.replace, files.file_digest, os.fsync
+        save_file, replace, fsync = files.save_file, os.replace, os.fsync
 
-        def half(tensors: dict[str, torch.Tensor], draft: Path, metadata: dict[str, str]) -> None:
-            save_file(tensors, draft, metadata)
+        def half(tensors: dict[str, torch.Tensor], draft: Path, metadata: dict[str, str]) -> str:
+            digest = save_file(tensors, draft, metadata)
             if place == "write":
                 maybe_die(draft, lambda: os.truncate(draft, os.path.getsize(draft) // 2))
+            return digest
 
         files.save_file = half
         if place == "replace":
             os.replace = lambda source, target: (maybe_die(target), replace(source, target))[1]  # type: ignore[assignment]
-        if place == "digest":
-            files.file_digest = lambda path: (maybe_die(path), file_digest(path))[1]
+        if place == "replaced":
+            os.replace = lambda source, target: (replace(source, target), maybe_die(target))[0]  # type: ignore[assignment]
         if place == "fsync":
             os.fsync = lambda handle: (maybe_die(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle))[1]
         steps_shown(train(family, settings, tmp_path / "run"))
@@ -213,9 +225,13 @@ def test_a_lock_that_is_a_link_leads_nowhere(tmp_path: Path) -> None:
 # -- full disks
 
 
-@pytest.mark.parametrize("room", [0, 3000, 9000])
-def test_a_disk_that_fills_up_leaves_the_last_good_state(family: Dataset, tmp_path: Path, capfd: pytest.CaptureFixture[str], room: int) -> None:
+@pytest.mark.parametrize(("room", "lag"), [(0, 0), (3000, 0), (9000, 0), (3000, 1)])
+def test_a_disk_that_fills_up_leaves_the_last_good_state(
+    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], room: int, lag: int
+) -> None:
     """No file may grow beyond ``room`` bytes any more, as the system itself sees to it; then there is room again."""
+    if lag:
+        monkeypatch.setattr(saving, "AT_ONCE", 0)
     ended(train(family, short(), tmp_path / "whole"))
 
     def work() -> None:
@@ -230,7 +246,7 @@ def test_a_disk_that_fills_up_leaves_the_last_good_state(family: Dataset, tmp_pa
     said = capfd.readouterr().err
     assert said.count("\n") == 1 and "cannot write" in said and str(tmp_path / "run") in said
     run = open_run(tmp_path / "run")
-    assert 8 <= run.status.step <= 9 and run.load_state(CPU).step == run.status.step and not list(run.folder.rglob("*.part"))
+    assert 8 - lag <= run.status.step <= 9 and run.load_state(CPU).step == run.status.step and not list(run.folder.rglob("*.part"))
     ended(resume(tmp_path / "run"))
     assert lasting(tmp_path / "run") == lasting(tmp_path / "whole")
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from relcode.errors import OutputError, RunError
@@ -26,6 +25,9 @@ from relcode.errors import OutputError, RunError
 _flushing: dict[int, threading.Thread] = {}  # by process: a forked child has none of its parent's threads
 MOST_JSON = 16 * 2**20  # bytes; run.json and settings.json have a few thousand
 MOST_HEADER = 2**20  # bytes of a safetensors header; ours have under two thousand
+PIECE = 4 * 2**20  # bytes written and summed up at a time
+# What safetensors calls the types we write, in the order it writes them.
+TYPES = {torch.int64: "I64", torch.float64: "F64", torch.float32: "F32", torch.int32: "I32", torch.uint8: "U8", torch.bool: "BOOL"}
 
 
 def write_atomically(path: Path, write: Callable[[Path], None], wait: bool = True) -> None:
@@ -100,18 +102,38 @@ def _write(path: Path, text: str) -> None:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], wait: bool = True) -> str:
     """Write tensors atomically as safetensors and return the file's SHA-256; ``wait`` as in :func:`write_atomically`."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    digests: list[str] = []
+    write_atomically(path, lambda draft: digests.append(save_file(plain, draft, metadata)), wait)
+    return digests[0]
 
-    def write(draft: Path) -> None:
-        draft.touch()
-        mode = stat.S_IMODE(draft.stat().st_mode)
-        try:
-            save_file(plain, draft, metadata=dict(metadata))
-        except SafetensorError as error:  # safetensors reports a full disk in its own words
-            raise OSError(str(error)) from None
-        draft.chmod(mode)  # safetensors makes files that their owner alone may read; a run is for whoever may read its folder
 
-    write_atomically(path, write, wait)
-    return file_digest(path)
+def save_file(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str]) -> str:
+    """Write contiguous tensors of the CPU as safetensors, and return the SHA-256 of what was meant to be written.
+
+    The bytes are those of safetensors' own writer (larger types first, then by name). That one copies every tensor and holds Python's lock meanwhile,
+    so that training could not go on; here writing and summing up happen without it.
+    """
+    order = sorted(tensors, key=lambda name: (list(TYPES).index(tensors[name].dtype), name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name in order:
+        begin, end = end, end + tensors[name].nbytes
+        header[name] = {"dtype": TYPES[tensors[name].dtype], "shape": list(tensors[name].shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with path.open("wb") as handle:
+        for data in (memoryview(len(text).to_bytes(8, "little") + text), *(_bytes_of(tensors[name]) for name in order)):
+            for start in range(0, len(data), PIECE):
+                piece = data[start : start + PIECE]
+                handle.write(piece)
+                digest.update(piece)
+    return digest.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """Return the bytes of a contiguous tensor where they are."""
+    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
 
 
 def check_plain(path: Path, most: int | None = None) -> int:

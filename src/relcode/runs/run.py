@@ -21,7 +21,7 @@ import re
 import shutil
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ class Run:
     settings: Settings
     status: RunStatus
     about: Mapping[str, Any]  # data and environment, as they were when the run began
+    best_waits: bool = field(default=False, compare=False)  # for the next save, which puts the best parameters in their place
 
     def with_status(self, **changes: Any) -> Run:
         """Change the status, in run.json too; this makes the process the run's only writer, until the status says that training has ended."""
@@ -138,12 +139,12 @@ class Run:
         run.settle_best()
         if run.status.state != "running":
             finish_flushing()  # whoever is told that training has ended may pull the plug
-        return run
+        return replace(run, best_waits=False)
 
     def with_best(self, parameters: Parameters, validation: Mapping[str, float]) -> Run:
         """Write the parameters that are best on valid so far; they count from the next :meth:`save` on."""
         digest = write_tensors(self.folder / NEXT_BEST, parameters.tensors(), {}, wait=False)
-        return replace(self, status=replace(self.status, best=dict(validation), best_sha256=digest))
+        return replace(self, status=replace(self.status, best=dict(validation), best_sha256=digest), best_waits=True)
 
     def best_path(self) -> Path:
         """Return where the best parameters are: in their place, or still waiting, where a process was killed right after run.json was written."""
@@ -156,7 +157,7 @@ class Run:
     def settle_best(self) -> None:
         """Put the best parameters in their place if they wait, and drop those that run.json does not know."""
         try:
-            if self.best_path().name == NEXT_BEST:
+            if self.best_waits or self.best_path().name == NEXT_BEST:  # written a moment ago, it is not read again
                 os.replace(self.folder / NEXT_BEST, self.folder / BEST)
             (self.folder / NEXT_BEST).unlink(missing_ok=True)
         except OSError as error:

@@ -86,11 +86,14 @@ class NotFinite(RelcodeError):
 
 
 def suggestion(name: str, known: Iterable[str], most: int = 3) -> str:
-    """Return ``": did you mean …?"`` for the known names closest to ``name``, else the known names if few, else nothing."""
+    """Return ``": did you mean …?"`` for the known names closest to ``name``, else the known names if few, else those that come nearest."""
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     close = [folded[match] for match in get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.6)]
     few = "known are " + ", ".join(names) if 0 < len(names) <= MOST_LISTED else ""
     if close:
         return ": did you mean " + " or ".join(repr(match) for match in close) + "?" + (f" ({few})" if few else "")
-    return f": {few}" if few else ""
+    if few or not names:
+        return f": {few}" if few else ""
+    nearest = get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.0)
+    return ": none is spelt like it; nearest come " + ", ".join(repr(folded[match]) for match in nearest)

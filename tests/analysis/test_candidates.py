@@ -58,3 +58,13 @@ def test_a_relation_without_training_facts_has_no_candidates() -> None:
     assert found.heads(1).tolist() == found.tails(1).tolist() == [] and float(found.once_S[1]) == 0
     nothing = Candidates.of(torch.empty((0, 3), dtype=torch.int64), 0, 0)
     assert len(nothing.holder_X) == 0
+
+
+def test_who_is_a_candidate_agrees_with_the_list() -> None:
+    case = random_case(3)
+    entity_X = torch.arange(case.dataset.num_entities)
+    for relation in range(case.dataset.num_directed):
+        listed = set(case.candidates.heads(relation).tolist())
+        assert case.candidates.are_heads(entity_X, relation).tolist() == [e in listed for e in entity_X.tolist()]
+    nobody = Candidates.of(torch.empty((0, 3), dtype=torch.int64), 4, 1)
+    assert nobody.are_heads(torch.arange(4), 0).tolist() == [False] * 4

@@ -9,7 +9,7 @@ from completion import random_case, slow_evidence
 from small_model import small_model
 
 from relcode.analysis.candidates import Candidates
-from relcode.analysis.evidence import fact_evidence, log_share, log_sum_exp, log_totals
+from relcode.analysis.evidence import TailVectors, fact_evidence, log_share, log_sum_exp, log_totals
 from relcode.errors import NotFinite
 
 
@@ -34,6 +34,18 @@ def test_evidence_agrees_with_loops_over_all_triples_in_both_directions(seed: in
     expected = [slow_evidence(case, *fact) for fact in facts_N3.tolist()]
     assert found == pytest.approx(expected, abs=1e-4)
     assert max(found) <= 1e-6
+
+
+def test_vectors_that_are_kept_are_those_of_the_candidates_within_the_bound() -> None:
+    case = random_case()
+    S, entity_X = case.dataset.num_directed, torch.arange(5)
+    for most_bytes in (0, 200, 10**9):
+        kept = TailVectors(case.scorer, case.candidates, most_bytes)
+        for relation in [*range(S), *range(S), 0]:
+            assert torch.equal(kept.of(relation), case.scorer.tail_ED[case.candidates.tails(relation)])
+            total_B = kept.log_totals(case.scorer.path_queries(entity_X, (relation,)), relation)
+            assert torch.allclose(total_B, log_totals(case.scorer, case.candidates, entity_X, relation), atol=1e-5)
+            assert sum(one.nbytes for one in kept._kept.values()) == kept._bytes <= most_bytes
 
 
 def test_totals_come_out_alike_in_any_blocks() -> None:

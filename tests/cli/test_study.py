@@ -10,10 +10,17 @@ from family import family_facts
 def test_necessity_prints_its_averages_and_writes_its_record(relcode, family_run: Path, tmp_path: Path) -> None:
     result = relcode("study", "necessity", family_run, "--facts", 4, "--top", 2, "--draws", 2, "--out", tmp_path / "record.json")
     assert result.code == 0, result.err
-    assert "4 facts of family test" in result.out and "log-odds" in result.out and "95 % interval" in result.out
+    assert "4 facts of family test" in result.out and "log-odds" in result.out
+    assert "4 facts are too few" in result.out and "95 % interval" not in result.out
     record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
     assert record["study"] == "necessity" and len(record["rows"]) == 4 and "torch" in record["environment"]
     assert "top cannot be 0" in relcode("study", "necessity", family_run, "--top", 0).err
+
+
+def test_with_facts_enough_necessity_has_an_interval(relcode, family_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relcode.cli.study.FEWEST_FACTS", 3)
+    result = relcode("study", "necessity", family_run, "--facts", 3, "--top", 2, "--draws", 2)
+    assert "95 % interval" in result.out and "too few" not in result.out
 
 
 def test_discovery_trains_judges_and_does_not_train_again(relcode, tmp_path: Path) -> None:

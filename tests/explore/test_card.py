@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from relcode.cli import main
 from relcode.errors import DataError
-from relcode.explore.card import _code, _plain, card
+from relcode.explore.card import WORLD, _changed, _code, _plain, card
 from relcode.explore.model import Model
 from relcode.graph.dataset import dataset_from_facts
+from relcode.recipes import recipe
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +79,23 @@ def test_the_command_prints_or_writes(family_run: Path, tmp_path: Path, capsys: 
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == printed
     assert main(["card", str(family_run), "--out", str(tmp_path / "README.md")]) == 2
     assert json.dumps("family") in printed
+
+
+def test_the_licence_of_the_facts_is_said_where_the_maker_states_none(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "dataset", replace(model.dataset, source="bundled with relcode"))
+    text = card(model)
+    head = text.split("\n---\n")[0]
+    assert "license: other" in head and 'license_name: "not stated by its maker"' in head and "facts: GeoNames: CC BY 4.0" in head
+    assert "unknown" not in text
+    readme = (files("relcode") / "data" / "world" / "README.md").read_text(encoding="utf-8")
+    for source, licence in (part.split(": ") for part in WORLD.split("; ")):
+        (row,) = [line for line in readme.splitlines() if line.startswith(f"| {source} |") and licence in line]
+        assert row
+
+
+def test_settings_that_training_never_read_are_not_listed(model: Model) -> None:
+    changed = {"sampling.edges": 7, "softmax.questions": 9, "model.dim": 3}
+    for objective, unread in (("softmax", "sampling.edges"), ("nce", "softmax.questions")):
+        settings = recipe("joint").with_values({**changed, "model.objective": objective})
+        named = {key.strip("`") for key, _ in _changed(SimpleNamespace(settings=settings))}  # type: ignore[arg-type]
+        assert set(changed) - named == {unread}

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from small_model import small_model
 
 from relcode.errors import DataError, PathSyntaxError, SettingError, UnknownName
+from relcode.explore.names import Names
 from relcode.explore.questions import Question, ask, read_named_facts, read_questions
+from relcode.graph.vocab import Vocab
 
 
 def test_what_is_missing_is_asked_for() -> None:
@@ -63,3 +68,34 @@ def test_questions_and_facts_are_read_from_standard_input(monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tr\tb\na\tq\tb\n")))
     with pytest.raises(UnknownName, match="standard input, line 2: unknown relation 'q'"):
         read_named_facts(small_model(), "-")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "nt"])
+def test_facts_come_in_every_form_that_import_reads(tmp_path: Path, form: str) -> None:
+    model, file, said = small_model(), tmp_path / f"facts.{form}", []
+    if form == "csv":
+        file.write_text("subject,predicate,object\na,r,b\nb,r,a\na,r,b\n", encoding="utf-8")
+    elif form == "parquet":
+        pq.write_table(pa.table({"head": ["a", "b", "a"], "relation": ["r"] * 3, "tail": ["b", "a", "b"]}), file)
+    else:
+        model.dataset = replace(model.dataset, prefixes={"ex": "http://x.org/"})
+        model.dataset = replace(model.dataset, entities=Vocab(["ex:a", "ex:b", "c", "d"]), relations=Vocab(["ex:r", "s"], "relation"))
+        model.names = Names(model.dataset)
+        file.write_text("".join(f"<http://x.org/{h}> <http://x.org/r> <http://x.org/{t}> .\n" for h, t in ("ab", "ba", "ab")), encoding="utf-8")
+    prefix = "ex:" if form == "nt" else ""
+    expected = [tuple(prefix + name for name in fact) for fact in (("a", "r", "b"), ("b", "r", "a"), ("a", "r", "b"))]
+    assert read_named_facts(model, file, said.append) == expected, "in order, and repeated facts as often as they come"
+    assert bool(said) == (form != "nt"), "what was guessed is said"
+
+
+def test_an_unknown_name_in_a_table_says_which_fact_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "facts.csv"
+    file.write_text("head,relation,tail\na,r,b\na,r,zz\n", encoding="utf-8")
+    with pytest.raises(UnknownName, match=r"facts.csv, fact 2: unknown entity 'zz'"):
+        read_named_facts(small_model(), file)
+    with pytest.raises(DataError, match=r"no such file|cannot be|No such"):
+        read_named_facts(small_model(), tmp_path / "missing.csv")
+    empty = tmp_path / "empty.csv"
+    empty.write_text("head,relation,tail\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no facts"):
+        read_named_facts(small_model(), empty)

@@ -171,3 +171,14 @@ def test_names_lie_in_mapped_memory(tmp_path: Path) -> None:
     assert isinstance(dataset.entities, SortedVocab) and isinstance(dataset.entities.array, pa.LargeStringArray)
     dataset.train[0, 0] = 1  # a private map: the file stays as it is
     assert load_dataset(tmp_path / "o").fingerprint == dataset_from_facts(FACTS).fingerprint
+
+
+def test_a_dataset_is_named_after_its_folder(tmp_path: Path) -> None:
+    """Not after the file: files called facts.tsv are many."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "facts.tsv").write_text("a\tr\tb\nb\tr\ta\n", encoding="utf-8")
+        source, out = tmp_path / name / "facts.tsv", tmp_path / f"kb-{name}"
+        assert import_facts(source, out=out, split=False).dataset.name == load_dataset(out).name == f"kb-{name}"
+    assert import_facts(source, split=False).dataset.name == "facts"
+    assert import_facts(source, out=tmp_path / "other", name="mine", split=False).dataset.name == "mine"

@@ -85,3 +85,13 @@ def test_many_names_are_looked_up_at_once() -> None:
 def test_names_that_are_not_sorted_and_distinct_are_refused(names: list[str | None]) -> None:
     with pytest.raises(DataError, match="not sorted and distinct"):
         SortedVocab(pa.array(names, pa.large_utf8()))
+
+
+def test_where_no_name_is_close_the_nearest_are_told() -> None:
+    vocab = Vocab([f"relation_{i}" for i in range(20)] + ["nopal"], "relation")
+    with pytest.raises(UnknownName, match=r"unknown relation 'nope': did you mean 'nopal'"):
+        vocab.index("nope")
+    with pytest.raises(UnknownName, match=r"unknown relation 'quux_19': none is spelt like it; nearest come 'relation_19'"):
+        vocab.index("quux_19")
+    with pytest.raises(UnknownName, match=r"unknown relation 'x'$"):
+        Vocab([], "relation").index("x")

@@ -11,6 +11,7 @@ three times as fast may do so, and the pairs found are the same: what reaches th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ROUGH = torch.bfloat16
 ROUNDING = {torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53}  # u: the largest error of a number, as a share of it
+FIRST_PART = 32  # of a block's heads that are looked at first
 FLOAT_SUMS = 2.0**-24  # rounding of the sums, which are kept in float32 or better
 
 
@@ -65,9 +67,8 @@ class AnyPairs:
         asked_TX, tail_HX = _bounding(back_TD, self.shift_T - total_T, self.tail_XD, kind)
         top_H, top_T = _rounded_up(self.shift_H, kind), _rounded_up(self.shift_T, kind)
         most_T = float(self.shift_T.max().clamp_min(0))
-        rows = max(1, self.finder.block_numbers // len(self.entity_X))
-        for low in range(0, len(self.entity_X), rows):
-            row_B = torch.arange(low, min(low + rows, len(self.entity_X)), device=self.scorer.device)
+        for part in self._parts():
+            row_B = torch.arange(part.start, part.stop, device=self.scorer.device)
             there_BT = asked_HX[row_B] @ tail_TX.T
             bound_BT = torch.minimum(there_BT, top_H[row_B, None])
             near_Y = (bound_BT.amax(dim=1).float() + most_T >= self._least(best)).nonzero().squeeze(1)
@@ -79,6 +80,14 @@ class AnyPairs:
             bound_BT += torch.minimum(back_BT, top_T)
             best = self._look(bound_BT, there_BT, back_BT, row_B, best)
         return best
+
+    def _parts(self) -> Iterator[slice]:
+        """Go through blocks of heads. The first are small: without a threshold every pair of a block is looked at, and they bring one."""
+        most, low = max(1, self.finder.block_numbers // len(self.entity_X)), 0
+        rows = max(1, most // FIRST_PART)
+        while low < len(self.entity_X):
+            yield slice(low, min(low + rows, len(self.entity_X)))
+            low, rows = low + rows, min(most, 2 * rows)
 
     def _least(self, best: Best) -> float:
         """Return what a bound must reach: twice the least worth, less what rounding of a sum and its parts may take from it."""

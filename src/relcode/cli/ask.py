@@ -211,7 +211,9 @@ def probability_text(probability: float | None) -> str:
 
 def score(
     run: RunArgument,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Facts, a line each: head, tab, relation, tab, tail (-: standard input).")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Facts, a line each: head, tab, relation, tab, tail (-: standard input); or CSV, Parquet, RDF, …")
+    ],
     memory: MemoryOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -224,7 +226,7 @@ def score(
     from relcode.explore.questions import read_named_facts
 
     model = Model.open(run, device)
-    scores = model.score_facts(read_named_facts(model, file), memory)
+    scores = model.score_facts(read_named_facts(model, file, notice), memory)
     if json:
         for one in scores:
             print_json(one.to_json())

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from relcode.studies.discovery import DiscoveryReport, Plan
     from relcode.studies.necessity import NecessityReport
 
+FEWEST_FACTS = 30  # from which on a bootstrap over facts gives an interval worth printing
+
 study_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Ask whether what is claimed of explanations and compositions holds.")
 
 
@@ -169,11 +171,15 @@ def necessity(
 
 
 def print_necessity(report: NecessityReport) -> None:
-    """Print the averages."""
-    columns = ("without named", "without random", "difference", "95 % interval")
+    """Print the averages; intervals only where there are facts enough for them to mean something."""
+    enough = len(report.rows) >= FEWEST_FACTS
+    columns = ("without named", "without random", "difference", *(["95 % interval"] if enough else []))
     kept = sum(not row.emptied for row in report.rows)
     parts = [("", report.effects)] + ([(f", {kept} facts whose entities keep some", report.kept)] if 0 < kept < len(report.rows) else [])
     some = [(which, one) for which, found in parts for one in found]
-    rows = [(f"{one.measure}{which}", one.named, one.random, one.difference, f"{one.low:.3f} to {one.high:.3f}") for which, one in some]
+    interval = [[f"{one.low:.3f} to {one.high:.3f}"] if enough else [] for _, one in some]
+    rows = [(f"{one.measure}{which}", one.named, one.random, one.difference, *more) for (which, one), more in zip(some, interval, strict=True)]
     print_table(("how far it falls", *columns), rows, right=columns)
     say(f"the named facts were the more needed for {report.worse:.0%} of the facts asked about")
+    if not enough:
+        say(f"({len(report.rows)} facts are too few to tell an effect from chance: no interval below {FEWEST_FACTS}; --facts 200 is usual)")

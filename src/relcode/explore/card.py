@@ -18,6 +18,8 @@ from relcode.graph.known_datasets import KNOWN
 from relcode.recipes import RECIPES, recipe
 
 WORLD = "GeoNames: CC BY 4.0; airportsdata: MIT; Unicode CLDR: Unicode License V3; tz database: public domain"
+UNREAD = {"nce": ("softmax",), "softmax": ("sampling",)}  # settings that training by an objective has no use for
+UNSTATED = "not stated by its maker (`relcode card --licence` states it)"
 FEWEST = 10  # facts of a relation from which on its metrics are worth naming
 WEAKEST = 5
 PAPER = "Interpretable and Compositional Relation Learning by Joint Training with an Autoencoder (Takahashi, Tian and Inui, ACL 2018)"
@@ -39,7 +41,7 @@ def card(model: Model, name: str | None = None, licence: str | None = None, spli
         _codes(model),
         _use(model, title),
         _limits(model, report),
-        f"## Licence\n\nModel: {_plain(licence) if licence else 'not stated by its maker'}. Facts: {_plain(data_licence(model))}.",
+        f"## Licence\n\nModel: {_plain(licence) if licence else UNSTATED}. Facts: {_plain(data_licence(model))}.",
     )
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -64,7 +66,7 @@ def _head(model: Model, title: str, licence: str | None, report: Report) -> str:
     lines = [
         "---",
         "library_name: relcode",
-        f"license: {_text(licence or 'unknown')}",
+        *_licence_lines(model, licence),
         "pipeline_tag: graph-ml",
         "tags:",
         *(f"- {tag}" for tag in ("knowledge-graph", "knowledge-base-completion", "link-prediction", "interpretability")),
@@ -83,6 +85,13 @@ def _head(model: Model, title: str, licence: str | None, report: Report) -> str:
         "---",
     ]
     return "\n".join(lines)
+
+
+def _licence_lines(model: Model, licence: str | None) -> list[str]:
+    """Return the head's lines on the licence: the model's where its maker stated one, else that of the facts, in the form hubs have for that."""
+    if licence:
+        return [f"license: {_text(licence)}"]
+    return ["license: other", 'license_name: "not stated by its maker"', f"license_details: {_text(f'facts: {data_licence(model)}')}"]
 
 
 def _summary(model: Model) -> str:
@@ -115,11 +124,12 @@ def _recipe(model: Model) -> str:
 
 
 def _changed(model: Model) -> list[tuple[str, str]]:
-    """Return the settings that are not those of the recipe's name, where there is such a recipe."""
+    """Return the settings that are not those of the recipe's name, where there is such a recipe; without those that its objective never reads."""
     name = model.settings.recipe
     mine = _flat(json.loads(model.settings.to_json()))
     usual = _flat(json.loads(recipe(name).to_json())) if name in RECIPES else {}
-    return [(_code(key), _code(str(value))) for key, value in mine.items() if usual.get(key, value) != value]
+    unread = UNREAD[model.settings.model.objective]
+    return [(_code(key), _code(str(value))) for key, value in mine.items() if usual.get(key, value) != value and key.partition(".")[0] not in unread]
 
 
 def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:

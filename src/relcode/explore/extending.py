@@ -15,9 +15,10 @@ from relcode.errors import DataError, RunError, SettingError
 from relcode.experiment import Event, Finished
 from relcode.explore.memory import check_memory, is_memory_error, not_enough_memory
 from relcode.explore.model import Model
+from relcode.explore.names import in_prefixes
 from relcode.explore.training import Progress, watched
 from relcode.formats.importing import import_facts
-from relcode.formats.prefixes import expand, namespace_end
+from relcode.formats.prefixes import expand
 from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.graph.joining import Joined, join_facts
 from relcode.graph.vocab import Vocab
@@ -165,12 +166,9 @@ def renamed(new: Dataset, old: Dataset) -> Dataset:
     """Return new facts in the names of the run: IRIs written with its prefixes, however the facts' own file shortened them."""
     if not new.prefixes and not old.prefixes:
         return new
-    prefix_of = {namespace: prefix for prefix, namespace in old.prefixes.items()}
 
     def ours(name: str, vocab: Vocab) -> str:
-        whole = expand(name, new.prefixes)
-        begins = max((one for one in prefix_of if whole[: namespace_end(whole)].startswith(one)), key=len, default="")
-        return whole if whole in vocab or not begins else f"{prefix_of[begins]}:{whole[len(begins) :]}"
+        return in_prefixes(expand(name, new.prefixes), old.prefixes, vocab)
 
     entities, relations = [ours(name, old.entities) for name in new.entities], [ours(name, old.relations) for name in new.relations]
     labels = {ours(name, old.entities): label for name, label in new.labels.items()}

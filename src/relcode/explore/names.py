@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from relcode.errors import UnknownName
+from relcode.formats.prefixes import namespace_end
 from relcode.graph.dataset import Dataset
 from relcode.graph.paths import format_path, parse_path, relation_id
 from relcode.graph.vocab import Vocab
@@ -22,6 +23,12 @@ class AmbiguousName(UnknownName):
         super().__init__("entity", label, [])
         listed = ", ".join(repr(name) for name in names[:LISTED]) + (", …" if len(names) > LISTED else "")
         self.args = (f"the label {label!r} belongs to {len(names)} entities: give one of their names, {listed}",)
+
+
+def in_prefixes(iri: str, prefixes: Mapping[str, str], known: Vocab) -> str:
+    """Return a whole IRI as a vocabulary with these prefixes (prefix to namespace) has it: itself where it is known or no namespace fits."""
+    begins = max((one for one in prefixes.items() if iri[: namespace_end(iri)].startswith(one[1])), key=lambda one: len(one[1]), default=None)
+    return iri if iri in known or begins is None else f"{begins[0]}:{iri[len(begins[1]) :]}"
 
 
 class Names:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from relcode.errors import DataError, RelcodeError, SettingError
 from relcode.explore.model import Model
+from relcode.explore.names import in_prefixes
 from relcode.explore.records import Answer, Answers, RelationAnswer
+from relcode.formats.reading import ReadOptions, Tally
+from relcode.formats.sources import Source, form_of, read_source
 from relcode.graph.facts import facts_from_blocks, names_of, read_facts
 from relcode.graph.lines import Block, read_blocks, split_blocks
 
 STANDARD_INPUT = "-"
+
+NamedFact = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +71,49 @@ def read_questions(model: Model, source: str | Path) -> list[Question]:
     return questions
 
 
-def read_named_facts(model: Model, source: str | Path) -> list[tuple[str, str, str]]:
-    """Read a file of facts ("-": standard input) whose names the model knows; the message about one it does not know says the line."""
-    if str(source) == STANDARD_INPUT:
-        table = facts_from_blocks(split_blocks(sys.stdin.buffer, _called(source)), _called(source))
+def read_named_facts(model: Model, source: str | Path, say: Callable[[str], None] = lambda line: None) -> list[NamedFact]:
+    """Read a file of facts ("-": standard input) whose names the model knows; the message about one it does not know says which fact it is.
+
+    Tab-separated text is read as it is; every other form that ``relcode import`` reads (CSV, Parquet, Arrow, RDF) as it does there. ``say`` hears
+    what was guessed or left out.
+    """
+    form, unit = None if str(source) == STANDARD_INPUT else _other_form(Path(source)), "line"
+    if form is not None:
+        facts, unit = _facts_in(model, Path(source), form, say), "fact"
+    elif str(source) == STANDARD_INPUT:
+        facts = list(names_of(facts_from_blocks(split_blocks(sys.stdin.buffer, _called(source)), _called(source))))
     else:
-        table = read_facts(Path(source))
-    facts = list(names_of(table))
+        facts = list(names_of(read_facts(Path(source))))
     for number, (head, relation, tail) in enumerate(facts, start=1):
-        with _located(source, number):
+        with _located(source, number, unit):
             model.names.entity(head)
             model.names.relation(relation)
             model.names.entity(tail)
     return facts
+
+
+def _other_form(path: Path) -> str | None:
+    """Return the form of a file that is no tab-separated text; None for one that is, or that nobody can tell or open (reading it says why)."""
+    try:
+        form = form_of(path, ReadOptions())
+    except DataError:
+        return None
+    return None if form == "tsv" else form
+
+
+def _facts_in(model: Model, path: Path, form: str, say: Callable[[str], None]) -> list[NamedFact]:
+    """Read the facts of a file of some form, in the names of the model: IRIs shortened as its data's were."""
+    data, tally = model.dataset, Tally(str(path), form)
+    rows = [row for batch in read_source(Source(path, form), tally, ReadOptions()) for row in batch.rows()]
+    for line in (*tally.notes, *(f"skipped {entry.count:,}: {reason}" for reason, entry in tally.skipped.items())):
+        say(line)
+    if not rows:
+        raise DataError(f"{path}: no facts")
+    if not data.prefixes:
+        return rows
+    vocabs = (data.entities, data.relations, data.entities)
+    columns = ([in_prefixes(iri, data.prefixes, known) for iri in column] for column, known in zip(zip(*rows, strict=True), vocabs, strict=True))
+    return list(zip(*columns, strict=True))
 
 
 def _lines(source: str | Path) -> Iterator[tuple[int, bytes]]:
@@ -89,12 +124,12 @@ def _lines(source: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 @contextmanager
-def _located(source: str | Path, line: int) -> Iterator[None]:
-    """Put the file and line before the message of whatever goes wrong."""
+def _located(source: str | Path, number: int, unit: str = "line") -> Iterator[None]:
+    """Put the file and the number of the line (or fact) before the message of whatever goes wrong."""
     try:
         yield
     except RelcodeError as error:
-        error.args = (f"{_called(source)}, line {line}: {error}",)
+        error.args = (f"{_called(source)}, {unit} {number}: {error}",)
         raise
 
 

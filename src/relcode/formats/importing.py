@@ -61,11 +61,11 @@ def import_facts(
     ``sources`` are paths (TSV, CSV, Parquet, Arrow, N-Triples, N-Quads, Turtle, TriG, RDF/XML, each perhaps .gz or .zst; folders of such files, of
     OpenKE or of RotatE), Arrow or pandas tables, PyKEEN's triples factories, datasets, or lists of (head, relation, tail). With ``valid`` and
     ``test`` they are train. Facts that come in no splits are split 90/5/5, every entity and relation kept in train, unless ``split`` is false. With
-    ``out`` the dataset is written there, and is the one mapped from there. ``options`` are those of ``ReadOptions``.
+    ``out`` the dataset is written there, named after the folder, and is the one mapped from there. ``options`` are those of ``ReadOptions``.
     """
     given, folder = read_options(options), free_folder(out)
     gatherer, tallies = gather(sources, given, valid, test)
-    dataset = finish(gatherer, tallies, name or name_after(sources))
+    dataset = finish(gatherer, tallies, name or (folder.resolve().name if folder else "") or name_after(sources))
     if split and not len(dataset.valid) and not len(dataset.test) and len(dataset.train):
         dataset = split_lone_train(dataset)
     if folder is not None:

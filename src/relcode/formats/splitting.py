@@ -35,7 +35,7 @@ def split_sources(
     """
     given, folder = read_options(options), free_folder(out)
     gatherer, tallies = gather(sources, given, keep_splits=False)
-    called = name or name_after(sources)
+    called = name or (Path(out).resolve().name if out else "") or name_after(sources)
     if given.time is None:
         dataset = split_lone_train(finish(gatherer, tallies, called), valid, test, SPLIT_SEED if seed is None else seed, why="")
     else:

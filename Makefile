@@ -2,7 +2,7 @@
 #
 #   make demo   set up .venv and run `relcode demo`
 #   make test   linters, types, tests (what .ci/run calls); `make browser` first, for the explorer's tests
-#   make soak   fuzz for long: a million spoilt files, run folders and weights (CASES=1000000 SEED=0)
+#   make soak   fuzz for long: a million spoilt files, run folders and weights, and a quarter of a million guided by coverage (CASES=1000000 SEED=0)
 #   make bench  every program under benchmarks/
 #   make format let the formatter rewrite the sources
 #   make clean  remove what these targets made
@@ -67,7 +67,9 @@ bench: $(TEST_READY)
 CASES ?= 1000000
 SEED  ?= 0
 soak: $(TEST_READY)
+	-$(PIP) install -c constraints.txt -e '.[soak]'
 	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/run.py --cases $(CASES) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak/guided.py --cases $$(( $(CASES) / 4 )) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

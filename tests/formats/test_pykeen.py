@@ -4,6 +4,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,10 +43,16 @@ def test_importers_read_all_facts_with_iris_written_out(tmp_path: Path) -> None:
     assert len(pykeen.relcode("world")) == sum(len(load_dataset("world").split(split)) for split in ("train", "valid", "test"))
 
 
-def test_importers_are_called_what_pykeen_looks_for() -> None:
+@pytest.fixture
+def found() -> dict[str, Any]:
+    """Our importers, as an installed relcode tells of them."""
     found = {entry.name: entry.load() for group in GROUPS for entry in entry_points(group=group) if entry.value.startswith("relcode.")}
     if not found:
         pytest.skip("relcode was installed before it had entry points for PyKEEN: install it again")
+    return found
+
+
+def test_importers_are_called_what_pykeen_looks_for(found: dict[str, Any]) -> None:
     assert {"nt", "ttl", "rdf", "parquet", "relcode"} <= set(found)
     assert all(function.__name__.replace(".", "_") == name for name, function in found.items())
 
@@ -56,7 +63,7 @@ def test_without_pykeen_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         pykeen.to_pykeen(dataset_from_facts(FACTS))
 
 
-def test_pykeen_itself_reads_and_is_read(tmp_path: Path) -> None:
+def test_pykeen_itself_reads_and_is_read(tmp_path: Path, found: dict[str, Any]) -> None:
     triples = pytest.importorskip("pykeen.triples", reason="PyKEEN is not installed")
     path = tmp_path / "a.nt"
     path.write_text("".join(f"<http://x/{h}> <http://x/{r}> <http://x/{t}> .\n" for h, r, t in FACTS), encoding="utf-8")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from soak import guided
 from soak.everything import every_target, parsers
 from soak.mutations import Rolled, strategy
 from soak.run import soak
@@ -67,3 +69,16 @@ def test_two_lines_are_not_one() -> None:
 
     with pytest.raises(AssertionError, match="not one line"):
         accepted(two_lines)
+
+
+def test_what_coverage_guides_meets_its_examples() -> None:
+    for name, (function, examples) in guided.met().items():
+        assert examples and all(function(example) for example in examples), f"{name}: a sound example is refused"
+        function(b"")
+        function(b"\xff\0" * 20)
+
+
+def test_coverage_guides(tmp_path: Path) -> None:
+    pytest.importorskip("atheris", reason="atheris is not installed")
+    found = guided.guided("paths", 300, 0, tmp_path)
+    assert found["cases"] == 300 and int(str(found["branches"])) > 20 and int(str(found["kept"])) > 3 and list(tmp_path.iterdir()) == []

@@ -103,6 +103,11 @@ def test_the_penalty_follows_the_density() -> None:
     assert penalty["fb15k-237"] == pytest.approx(0.065, abs=0.005)
 
 
+def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() -> None:
+    initial = {name: fit_softmax(recipe("default"), shape).model.initial for name, shape in SHAPES.items()}
+    assert initial == {name: "identity" if name == "wn18rr" else "small" for name in SHAPES}
+
+
 def test_more_entities_than_fit_are_drawn_from() -> None:
     settings = fit_softmax(recipe("default"), DataShape(facts=10**8, entities=10**7, relations=100, pairs=10**8, questions=10**8))
     assert settings.softmax.candidates is not None and settings.softmax.questions is not None

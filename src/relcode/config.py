@@ -99,8 +99,10 @@ class ModelSettings(_Checked):
     autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
     code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
     normalise: bool = option(True, "use every matrix at Frobenius norm √d")
-    initial: Literal["identity", "gaussian", "small", "leaning"] = option(
-        "identity", "matrices start at (I+G)/2 (identity), G (gaussian), G/8 (small) or I/4 + G/8 (leaning), G ~ N(0, 1/d)"
+    initial: Literal["identity", "gaussian", "small", "leaning"] | None = option(
+        "identity",
+        "matrices start at (I+G)/2 (identity), G (gaussian), G/8 (small) or I/4 + G/8 (leaning), G ~ N(0, 1/d) (none: small, or identity where few "
+        "relations have many facts each)",
     )
 
     @property
@@ -163,8 +165,15 @@ class SoftmaxSettings(_Checked):
     matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)
     penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", _WEIGHT)
     image_share: float = option(0.5, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published)", _WEIGHT)
+    implied: float | None = option(
+        0.7,
+        "learn facts, at the weight of their confidence, that another relation of the pair implies at least so surely (none: only the KB's)",
+        _SHARE,
+    )
     path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", _WEIGHT)
-    path_tiles: int = option(32, "tiles of paths in one step; the walks of a tile take the same two relations", _POSITIVE_INT)
+    path_tiles: int | None = option(
+        None, "tiles of paths in one step; the walks of a tile take the same two relations (none: a walk for every four questions)", _POSITIVE_INT
+    )
     path_tile: int = option(8, "walks in one such tile", _POSITIVE_INT)
 
 
@@ -184,6 +193,7 @@ class CoderSettings(_Checked):
     noises: int = option(3, "noise relations for each relation", _POSITIVE_INT)
     smooth_relu: bool = option(True, "train with the program's smoothed ReLU (codes are always read with the plain one)")
     scale: float = option(1.0, "factor on the similarity's 1/√(d·c)", _POSITIVE)
+    sparsity: float = option(0.0, "weight of ‖c‖₁/‖c‖₂, which a code must pay for (0: nothing, as in the paper)", _WEIGHT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,8 @@ def default() -> Settings:
     """Return what `relcode train` uses: the same score and autoencoder with one vector an entity, a full softmax and Adagrad (docs/beyond.md)."""
     return Settings(
         recipe="default",
-        model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial="small"),
-        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", matrix_rate=2.0**-3),
+        model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial=None),
+        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", matrix_rate=2.0**-3, sparsity=0.15),
         training=TrainingSettings(epochs=60),
     )
 
@@ -71,10 +71,9 @@ class DataShape:
 
 
 LEAST_PENALTY = 0.002
-CODER_UPDATES = (
-    15  # autoencoder updates of a directed relation in an epoch: enough for sparse codes on FB15k-237, and no more where relations are few
-)
-LEAST_EVERY = 32.0  # questions for each of them at least, or they take most of the time
+CODER_UPDATES = 2  # autoencoder updates of a directed relation in an epoch
+LEAST_EVERY = 128.0  # questions for each of them at least, or they take most of the time
+FEW_RELATIONS, MANY_FACTS = 40, 2000  # relations, and facts of each, from which matrices begin near the identity
 MOST_SCORES = 1 << 28  # numbers of one table of scores, questions × candidates: 1 GiB in float32
 
 
@@ -82,20 +81,25 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data.
 
     The penalty rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
-    (FB15k, WN18, Kinship), one fact of a pair gives the others away, and a model may follow the data closely. The exponents are a fit to the best
-    penalties on the valid splits of eight KBs (docs/beyond.md).
+    (FB15k, WN18), one fact of a pair gives the others away, and a model may follow the data closely. In a small KB it falls with the facts an entity
+    has instead. Constants and exponents are a fit to the best penalties on the valid splits of eight KBs (docs/beyond.md).
 
-        λ = 0.014 · (facts / relations)^0.28 · (facts / pairs)^−1.8
+        λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7          λ = min(0.05, 0.32 · (facts / entities)^−0.54)  for a small KB
 
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
     matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
     so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 32 questions would let it rule the matrices.
+    Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
+    there are hardly any among few relations.
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = softmax.penalty
     if penalty is None:
-        penalty = 0.014 * (facts / max(1, shape.relations)) ** 0.28 * (facts / max(1, shape.pairs)) ** -1.8
+        if facts < SMALL_FACTS:
+            penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
+        else:
+            penalty = 0.0053 * (facts / max(1, shape.relations)) ** 0.45 * (facts / max(1, shape.pairs)) ** -2.7
         penalty = max(LEAST_PENALTY, round(penalty, 4))
     matrix_rate = softmax.matrix_rate or round(softmax.rate * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
@@ -104,8 +108,16 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
         candidates = MOST_SCORES // questions
     asked = 2 * facts / min(answers, max(1.0, 2 * facts / max(1, shape.questions)))  # an epoch's questions, about
     every = settings.coder.every or max(LEAST_EVERY, round(asked / (2 * max(1, shape.relations) * CODER_UPDATES), 1))
-    filled = replace(softmax, questions=questions, answers=answers, penalty=penalty, matrix_rate=matrix_rate, candidates=candidates)
-    return replace(settings, softmax=filled, coder=replace(settings.coder, every=every))
+    tiles = softmax.path_tiles or max(1, questions // (4 * softmax.path_tile))
+    near_identity = shape.relations <= FEW_RELATIONS and facts >= MANY_FACTS * max(1, shape.relations)
+    return replace(
+        settings,
+        model=replace(settings.model, initial=settings.model.initial or ("identity" if near_identity else "small")),
+        softmax=replace(
+            softmax, questions=questions, answers=answers, penalty=penalty, matrix_rate=matrix_rate, candidates=candidates, path_tiles=tiles
+        ),
+        coder=replace(settings.coder, every=every),
+    )
 
 
 def world_demo() -> Settings:

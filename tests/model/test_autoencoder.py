@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from relcode.model.autoencoder import CODE_LIMIT, CoderGradients, coder_gradients, codes, flatten_matrices, smooth_relu, smooth_relu_slope
+from relcode.model.autoencoder import (
+    CODE_LIMIT,
+    CoderGradients,
+    coder_gradients,
+    codes,
+    crowding_slope,
+    flatten_matrices,
+    smooth_relu,
+    smooth_relu_slope,
+)
 
 D, C = 3, 4
 Q = D * D
@@ -213,3 +222,29 @@ def test_nan_is_never_hidden() -> None:
     assert not torch.isfinite(found.loss)
     assert found.matrix_JQ[0].isnan().any() and torch.isfinite(found.matrix_JQ[1]).all()
     assert found.encoder_CQ.isnan().any() and found.decoder_CQ.isnan().any()
+
+
+def test_crowding_by_hand() -> None:
+    # ‖c‖₁/‖c‖₂ of (3, 4) is 7/5; its slope is (1 − c·7/25)/5.
+    assert crowding_slope(torch.tensor([[3.0, 4.0]])).tolist() == [pytest.approx([(1 - 21 / 25) / 5, (1 - 28 / 25) / 5])]
+
+
+def test_crowding_is_the_slope_of_the_ratio_of_norms() -> None:
+    code = torch.rand(4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    (code.sum(1) / code.norm(dim=1)).sum().backward()
+    assert code.grad is not None
+    assert torch.allclose(crowding_slope(code.detach()), code.grad)
+    assert torch.isfinite(crowding_slope(torch.zeros(1, 4))).all()
+
+
+def test_sparsity_moves_the_encoder_alone_and_by_the_slope_of_the_relation_s_own_code() -> None:
+    draw = torch.Generator().manual_seed(4)
+    flat, noise = torch.randn(2, 16, dtype=torch.float64, generator=draw), torch.randn(2, 3, 16, dtype=torch.float64, generator=draw)
+    encoder, decoder = (torch.randn(5, 16, dtype=torch.float64, generator=draw) for _ in range(2))
+    plain, sparse = (coder_gradients(flat, noise, encoder, decoder, smooth=True, saturation=6.0, sparsity=weight) for weight in (0.0, 0.5))
+    assert torch.equal(plain.matrix_JQ, sparse.matrix_JQ) and torch.equal(plain.decoder_CQ, sparse.decoder_CQ)
+    moved = encoder.clone().requires_grad_()
+    code = smooth_relu(flat @ moved.T)
+    (code.sum(1) / code.norm(dim=1)).sum().backward()
+    assert moved.grad is not None
+    assert torch.allclose(sparse.encoder_CQ, plain.encoder_CQ - 0.5 * moved.grad)

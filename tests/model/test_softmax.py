@@ -37,7 +37,9 @@ def test_by_hand() -> None:
     query, vector = torch.tensor([[1.0]]), torch.tensor([[0.0], [math.log(3.0)]])
     found = full_softmax(query, vector, torch.tensor([[1]]), torch.tensor([[1.0]]))
     assert float(found.loss) == pytest.approx(math.log(4 / 3))
-    assert found.candidate_KD[:, 0].tolist() == pytest.approx([0.25, 0.75 - 1])  # share − gold, times the query
+    assert found.candidate_KD[:, 0].tolist() == pytest.approx([0.25, 0.75])  # share, times the query
+    assert found.answer_BMD.tolist() == [[[-1.0]]]  # and the answer's own part, −weight times the query
+    assert found.query_BD.tolist() == [[pytest.approx(0.75 * math.log(3) - math.log(3))]]
 
 
 def slow_loss(head: Tensor, tail: Tensor, matrix: Tensor, facts: list[tuple[int, int, int]], penalty: float, share: float) -> Tensor:

@@ -44,6 +44,19 @@ def test_every_directed_fact_is_an_answer_once_an_epoch(world: Dataset, answers:
     assert answered(stream, 3) == facts
 
 
+def test_answers_carry_the_weight_of_their_fact(world: Dataset) -> None:
+    facts = directed(world.train, world.num_relations)
+    weight = torch.rand(len(facts), generator=torch.Generator().manual_seed(1))
+    served = QuestionStream(facts, world.num_directed, weight_N=weight, questions=256, tile=8, answers=4, seed=0, device=CPU, paths=None)
+    found: dict[tuple[int, int, int], float] = {}
+    for step in range(served.steps_per_epoch):
+        batch = served.batch(step, torch.Generator())
+        for tile, row, place in (batch.weight_TWM > 0).nonzero().tolist():
+            key = (int(batch.head_TW[tile, row]), int(batch.relation_T[tile]), int(batch.answer_TWM[tile, row, place]))
+            found[key] = float(batch.weight_TWM[tile, row, place])
+    assert found == {tuple(fact): each for fact, each in zip(facts.tolist(), weight.tolist(), strict=True)}
+
+
 def test_plans_depend_on_seed_and_epoch_alone(world: Dataset) -> None:
     one, again, other = stream_of(world), stream_of(world), stream_of(world, seed=1)
     step = 2 * one.steps_per_epoch + 1

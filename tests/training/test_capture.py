@@ -6,8 +6,10 @@ from training.small import small, snapshot
 
 from relcode.graph.dataset import Dataset
 from relcode.recipes import RECIPES
+from relcode.sampling.questions import QuestionBatch
 from relcode.training.advance import advance, initial_state, make_trainer
 from relcode.training.capture import capture
+from relcode.training.softmax_step import take_softmax_step
 from relcode.training.step import take_step
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs CUDA")
@@ -35,11 +37,14 @@ def test_recording_leaves_tensors_and_generator_as_they_were() -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recorded_step_is_the_step(name: str, family: Dataset) -> None:
-    device, settings = torch.device("cuda"), small(name)
+    device, settings = torch.device("cuda"), small(name, coder__start=0.0, coder__begin="random")
     trainer, state = make_trainer(family, settings, device), initial_state(family, settings, device)
     for step in range(6):
-        batch = trainer.stream.batch(step, state.generator)
-        take_step(state.parameters, batch, trainer.noise, settings, torch.tensor(1 - step / 40, device=device), state.generator)
+        batch, anneal = trainer.stream.batch(step, state.generator), torch.tensor(1 - step / 40, device=device)
+        if isinstance(batch, QuestionBatch):
+            take_softmax_step(state.parameters, batch, trainer.settings, anneal, state.generator)
+        else:
+            take_step(state.parameters, batch, trainer.noise, trainer.settings, anneal, state.generator)
     plain = snapshot(state.parameters)
     replayed, stats = advance(initial_state(family, settings, device), 6, make_trainer(family, settings, device), 40)
     assert stats.finite
@@ -57,3 +62,15 @@ def test_facts_on_cuda_train_like_facts_on_the_cpu(name: str, family: Dataset) -
         _, stats = advance(state, 20 * trainer.stream.steps_per_epoch, trainer, 40 * trainer.stream.steps_per_epoch)
         losses.append(stats.loss)
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+def test_the_autoencoder_joins_a_recorded_run_at_its_time(family: Dataset) -> None:
+    """Two graphs, with the autoencoder and without: before its start nothing of it moves, afterwards all does."""
+    device, settings = torch.device("cuda"), small("default", coder__start=0.5)
+    trainer, state = make_trainer(family, settings, device), initial_state(family, settings, device)
+    first = snapshot(state.parameters)
+    state, _ = advance(state, 20, trainer, 40)
+    assert torch.equal(state.parameters.tensors()["encoder_CQ"], first["encoder_CQ"])
+    state, stats = advance(state, 5, trainer, 40)
+    assert stats.finite and stats.coder_loss is not None
+    assert float(state.parameters.tensors()["coder_count"]) > 0

@@ -44,6 +44,12 @@ def codes(matrix_XDD: Tensor, encoder_CQ: Tensor) -> Tensor:
     return torch.relu(flatten_matrices(matrix_XDD) @ encoder_CQ.T)
 
 
+def crowding_slope(code_XC: Tensor) -> Tensor:
+    """Return the gradient of ‖c‖₁/‖c‖₂ for each code, (1 − c·‖c‖₁/‖c‖₂²)/‖c‖₂: it takes from small entries and gives to large ones."""
+    length_X1, sum_X1 = code_XC.norm(dim=-1, keepdim=True).clamp_min(1e-6), code_XC.sum(-1, keepdim=True)
+    return (1 - code_XC * (sum_X1 / length_X1.square())) / length_X1
+
+
 @dataclass(frozen=True, slots=True)
 class CoderGradients:
     """Ascent directions of L2 for J relations, each against K noise relations."""
@@ -55,7 +61,15 @@ class CoderGradients:
 
 
 def coder_gradients(
-    flat_JQ: Tensor, noise_JKQ: Tensor, encoder_CQ: Tensor, decoder_CQ: Tensor, *, smooth: bool, saturation: float, scale: float = 1.0
+    flat_JQ: Tensor,
+    noise_JKQ: Tensor,
+    encoder_CQ: Tensor,
+    decoder_CQ: Tensor,
+    *,
+    smooth: bool,
+    saturation: float,
+    scale: float = 1.0,
+    sparsity: float = 0.0,
 ) -> CoderGradients:
     """Return the gradients of L2 at J relations with K noises each; ``flat`` and ``noise`` are m of the relations and of their noises."""
     relations, noises, q = noise_JKQ.shape
@@ -70,7 +84,10 @@ def coder_gradients(
     x_JK = factor * torch.einsum("jc,jkc->jk", back_JC, code_JKC)
     weight_JK = torch.cat([gold_weight(x_JK[:, :1], noises, saturation), noise_weight(x_JK[:, 1:], noises, saturation)], dim=1) * factor
     mixture_JC = torch.einsum("jk,jkc->jc", weight_JK, code_JKC)
-    towards_code_JKC = weight_JK[..., None] * back_JC[:, None] * slope_JKC
+    towards_code_JKC = weight_JK[..., None] * back_JC[:, None]
+    if sparsity > 0:
+        towards_code_JKC[:, 0] -= sparsity * crowding_slope(code_JKC[:, 0])
+    towards_code_JKC *= slope_JKC
     return CoderGradients(
         matrix_JQ=limit_norm(mixture_JC @ decoder_CQ, CODE_LIMIT),
         encoder_CQ=torch.einsum("jkc,jkq->cq", towards_code_JKC, both_JKQ),

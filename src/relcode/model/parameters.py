@@ -71,7 +71,7 @@ def initial_parameters(
     matrix_SDD = gaussian(num_directed, d, d)
     if settings.initial == "identity":
         matrix_SDD.add_(torch.eye(d, device=device)).div_(2)
-    elif settings.initial in ("small", "leaning"):
+    elif settings.initial != "gaussian":
         matrix_SDD.div_(8)
         if settings.initial == "leaning":
             matrix_SDD.add_(torch.eye(d, device=device), alpha=0.25)

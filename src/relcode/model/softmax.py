@@ -39,14 +39,18 @@ class AnswerGradients:
 
 
 def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
-    """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a); candidates are all entities, so answers are among them."""
+    """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a), n_b = Σ_a w_a, over all entities e.
+
+    The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself, and the logarithm of the
+    sum is the largest score less the logarithm of its share (which is at least 1/E).
+    """
     score_BE = query_BD @ vector_ED.T
-    total_B, count_B1 = torch.logsumexp(score_BE, dim=1), weight_BM.sum(1, keepdim=True)
-    gold_BM = score_BE.gather(1, answer_BM)
-    loss = (count_B1[:, 0] * total_B - (weight_BM * gold_BM).sum(1)).sum()
-    share_BE = score_BE.sub_(total_B[:, None]).exp_().mul_(count_B1).scatter_add_(1, answer_BM, -weight_BM)
-    nothing_BMD = query_BD.new_zeros(()).expand(*answer_BM.shape, query_BD.shape[1])
-    return AnswerGradients(loss, share_BE @ vector_ED, share_BE.T @ query_BD, nothing_BMD)
+    share_BE = torch.softmax(score_BE, dim=1)
+    total_B = score_BE.amax(1) - share_BE.amax(1).log()
+    count_B1 = weight_BM.sum(1, keepdim=True)
+    loss = (count_B1[:, 0] * total_B - (weight_BM * score_BE.gather(1, answer_BM)).sum(1)).sum()
+    query_gradient_BD = count_B1 * (share_BE @ vector_ED) - torch.einsum("bm,bmd->bd", weight_BM, vector_ED[answer_BM])
+    return AnswerGradients(loss, query_gradient_BD, share_BE.T @ (count_B1 * query_BD), -weight_BM[..., None] * query_BD[:, None])
 
 
 def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:

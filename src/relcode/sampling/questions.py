@@ -34,7 +34,7 @@ class QuestionBatch:
     relation_T: Tensor
     head_TW: Tensor
     answer_TWM: Tensor
-    weight_TWM: Tensor  # 1 for an answer, 0 for padding
+    weight_TWM: Tensor  # 1 for a known answer, less for an implied one, 0 for padding
     paths: PathTiles | None = None
 
 
@@ -50,6 +50,7 @@ class QuestionStream:
         directed_N3: Tensor,
         num_directed: int,
         *,
+        weight_N: Tensor | None = None,
         questions: int,
         tile: int,
         answers: int,
@@ -57,11 +58,12 @@ class QuestionStream:
         device: torch.device,
         paths: PathStream | None,
     ) -> None:
-        """Hold the directed facts on ``device``; a step asks about ``questions`` questions."""
+        """Hold the directed facts on ``device``, each with its weight (1 where none is given); a step asks about ``questions`` questions."""
         self.num_directed, self.tile, self.answers, self.seed, self.paths = num_directed, tile, answers, seed, paths
         facts_N3 = directed_N3.to(device)
         key_X, self.question_N, count_X = torch.unique(facts_N3[:, 0] * num_directed + facts_N3[:, 1], return_inverse=True, return_counts=True)
         self.tail_N = facts_N3[:, 2].contiguous()
+        self.weight_N = torch.ones(len(facts_N3), device=device) if weight_N is None else weight_N.to(device, torch.float32)
         asked_X = (count_X + answers - 1) // answers
         self.first_fact_X, self.first_asked_X = count_X.cumsum(0) - count_X, asked_X.cumsum(0) - asked_X
         key_Y = torch.repeat_interleave(key_X, asked_X)
@@ -93,14 +95,15 @@ class QuestionStream:
         order_N = order_N[torch.argsort(self.question_N[order_N], stable=True)]
         question_N = self.question_N[order_N]
         place_N = torch.arange(len(order_N), device=device) - self.first_fact_X[question_N]
-        answer_YM = torch.full((len(self.head_Y), self.answers), -1, device=device)
-        answer_YM[self.first_asked_X[question_N] + place_N // self.answers, place_N % self.answers] = self.tail_N[order_N]
+        where_N = (self.first_asked_X[question_N] + place_N // self.answers, place_N % self.answers)
+        answer_YM = torch.zeros(len(self.head_Y), self.answers, dtype=torch.int64, device=device)
+        weight_YM = torch.zeros(len(self.head_Y), self.answers, device=device)
+        answer_YM[where_N], weight_YM[where_N] = self.tail_N[order_N], self.weight_N[order_N]
         shuffled_Y = torch.randperm(len(self.head_Y), generator=generator, device=device)
         relation_T, source_TW = group_by_relation(self.relation_Y[shuffled_Y], self.num_directed, self.tile)
         asked_TW = torch.cat([shuffled_Y, shuffled_Y.new_full((1,), -1)])[source_TW]
         relation_T, asked_TW = shuffled_tiles(relation_T, asked_TW, self.steps_per_epoch, self.tiles_per_step, generator)
-        answer_TWM = torch.where(asked_TW[..., None] >= 0, answer_YM[asked_TW], -1)
-        return QuestionBatch(relation_T, self.head_Y[asked_TW], answer_TWM.clamp_min(0), (answer_TWM >= 0).float())
+        return QuestionBatch(relation_T, self.head_Y[asked_TW], answer_YM[asked_TW], weight_YM[asked_TW] * (asked_TW[..., None] >= 0))
 
 
 def shuffled_tiles(label_T: Tensor, row_TW: Tensor, steps: int, per_step: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

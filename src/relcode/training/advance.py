@@ -14,6 +14,7 @@ from relcode.errors import NotFinite
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import directed
+from relcode.graph.implied import implied_facts
 from relcode.model.factors import factor_coder
 from relcode.model.parameters import Parameters, initial_parameters
 from relcode.sampling.batches import PathBatch, copy_batch_
@@ -113,13 +114,18 @@ def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> 
 def _make_questions(dataset: Dataset, directed_N3: Tensor, settings: Settings, device: torch.device) -> QuestionStream:
     """Return the stream of questions, with paths beside them where they are asked for."""
     softmax, seed, paths = settings.softmax, settings.training.seed, None
-    assert softmax.questions is not None and softmax.answers is not None, "fit_settings fills these in"
+    assert softmax.questions is not None and softmax.answers is not None and softmax.path_tiles is not None, "fit_settings fills these in"
     if softmax.path_weight > 0:
         adjacency = Adjacency.build(dataset.train, dataset.num_entities, dataset.num_relations)
         paths = PathStream(adjacency, dataset.num_directed, tiles=softmax.path_tiles, tile=softmax.path_tile, seed=seed, device=device)
+    weight_N = torch.ones(len(directed_N3))
+    if softmax.implied is not None:
+        implied = implied_facts(dataset.train, dataset.num_entities, dataset.num_relations, softmax.implied)
+        directed_N3, weight_N = torch.cat([directed_N3, implied.facts_N3]), torch.cat([weight_N, implied.confidence_N.float()])
     return QuestionStream(
         directed_N3,
         dataset.num_directed,
+        weight_N=weight_N,
         questions=softmax.questions,
         tile=softmax.question_tile,
         answers=softmax.answers,

@@ -126,7 +126,14 @@ def _coder_step_(parameters: Parameters, count_S: Tensor, settings: Settings, an
     flat_JQ = flatten_matrices(drawn_JDD)
     noise_JKQ = flatten_matrices(matrix_SDD[noise_JK.flatten()]).unflatten(0, noise_JK.shape)
     found = coder_gradients(
-        flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=coder.smooth_relu, saturation=settings.updates.saturation, scale=coder.scale
+        flat_JQ,
+        noise_JKQ,
+        encoder_CQ,
+        decoder_CQ,
+        smooth=coder.smooth_relu,
+        saturation=settings.updates.saturation,
+        scale=coder.scale,
+        sparsity=coder.sparsity,
     )
     factor = anneal * (expected / len(relation_J))
     rate_J = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[relation_J])).float()

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from small_model import small_model
 
-from relcode.errors import DataError, PathSyntaxError, SettingError, UnknownName
+from relcode.errors import DataError, PathSyntaxError, RelcodeError, SettingError, UnknownName
 from relcode.explore.names import Names
-from relcode.explore.questions import Question, ask, read_named_facts, read_questions
+from relcode.explore.questions import Question, Wish, ask, ask_together, read_named_facts, read_questions
 from relcode.graph.vocab import Vocab
 
 
@@ -30,6 +30,31 @@ def test_what_is_missing_is_asked_for() -> None:
 def test_what_is_no_question_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(SettingError, match="a question gives a head and a relation"):
         Question(**given)
+
+
+def test_questions_asked_together_have_the_answers_they_have_alone() -> None:
+    model = small_model()
+    questions = [
+        Question(head="a", relation="r"),
+        Question(head="nobody", relation="r"),
+        Question(tail="b", relation="^s"),
+        Question(head="a", path="r/s"),
+        Question(head="d", relation="r"),  # never trained
+        Question(head="a", tail="b"),
+        Question(head="c", relation="^r"),
+        Question(head="a", relation="nothing"),
+    ]
+    wishes = [Wish(question, top=1 + place % 3, new=place % 2 == 0) for place, question in enumerate(questions)]
+    found = ask_together(model, [*wishes, Wish(questions[0], top=0)])
+    assert len(found) == len(wishes) + 1 and ask_together(model, []) == []
+    for wish, one in zip(wishes, found, strict=False):
+        try:
+            expected = ask(model, wish.question, wish.top, wish.new)
+        except UnknownName as error:
+            assert isinstance(one, UnknownName) and str(one) == str(error)
+        else:
+            assert not isinstance(one, RelcodeError) and one.to_json() == expected.to_json()
+    assert isinstance(found[-1], SettingError) and "top cannot be 0" in str(found[-1])
 
 
 def test_questions_are_read_from_a_file(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 
 import pytest
 
-from relcode.web.lanes import Busy, Kept, Lane
+from relcode.web.lanes import Busy, Joint, Kept, Lane
 from relcode.web.limits import LaneSize
 
 
@@ -76,3 +77,31 @@ def test_kept_answers_are_computed_once_and_the_oldest_goes() -> None:
         assert kept.or_else(name, lambda name=name: work(name)) == name.encode()  # type: ignore[misc]
     assert computed == ["a", "b", "c", "b"]
     assert kept.get("c") is None and kept.get("a") == b"a"
+
+
+def test_joint_work_that_waits_is_done_at_once_and_the_rest_in_its_turn() -> None:
+    lane, gate, groups = Lane("quick", LaneSize(workers=1, waiting=30)), threading.Event(), []
+
+    def together(items: Sequence[int]) -> list[bytes | BaseException]:
+        groups.append(list(items))
+        return [ZeroDivisionError() if item == 3 else str(item).encode() for item in items]
+
+    def other(items: Sequence[int]) -> list[bytes | BaseException]:
+        raise KeyError
+
+    async def story() -> list[bytes | BaseException]:
+        held = asyncio.ensure_future(lane.run(lambda: str(gate.wait(30)).encode()))
+        work = [Joint(together, 1), Joint(together, 2), Joint(together, 3), lambda: b"alone", *(Joint(together, item) for item in range(10, 20))]
+        waiting = [asyncio.ensure_future(lane.run(one)) for one in (*work, Joint(other, 1), Joint(other, 2))]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        gate.set()
+        assert await held == b"True"
+        return list(await asyncio.gather(*waiting, return_exceptions=True))
+
+    found = asyncio.run(story())
+    assert groups == [[2, 3], list(range(10, 18)), [18, 19]], "at most eight at once; who went away is not asked for"
+    assert isinstance(found[0], asyncio.CancelledError) and found[1] == b"2" and isinstance(found[2], ZeroDivisionError)
+    assert found[3] == b"alone" and found[4:14] == [str(item).encode() for item in range(10, 20)]
+    assert [type(one) for one in found[14:]] == [KeyError, KeyError], "a defect reaches all of its group, and the lane goes on"
+    assert lane.inside == 0 and asyncio.run(lane.run(lambda: b"on")) == b"on"

@@ -64,8 +64,10 @@ class Candidates:
         if relation in self._heads:
             return self._heads[relation]
         admitted = self.admits_SS[relation].nonzero().squeeze(1).tolist()
-        held = [self.holder_X[self.offset_S1[s] : self.offset_S1[s + 1]] for s in admitted]
-        self._heads[relation] = torch.cat([self.holder_X[:0], *held]).unique()
+        is_head_E = torch.zeros(self.num_entities, dtype=torch.bool)  # marking them takes a tenth of the time of sorting them
+        for first, last in zip(self.offset_S1[admitted].tolist(), self.offset_S1[[s + 1 for s in admitted]].tolist(), strict=True):
+            is_head_E[self.holder_X[first:last]] = True
+        self._heads[relation] = is_head_E.nonzero().squeeze(1)
         return self._heads[relation]
 
     def are_heads(self, entity_X: Tensor, relation: int) -> Tensor:

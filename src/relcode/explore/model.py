@@ -24,7 +24,7 @@ from relcode.evaluation.protocol import Protocol
 from relcode.evaluation.ranking import known_answers, rank_facts
 from relcode.evaluation.report import Report, evaluate
 from relcode.experiment import choose_device
-from relcode.explore.asking import best_entities, check_top, entity_scores, joined_by, reached, relation_scores
+from relcode.explore.asking import best_entities, check_finite, check_top, joined_by, reached, relation_scores
 from relcode.explore.memory import parse_memory
 from relcode.explore.names import Names
 from relcode.explore.path_answers import PathAnswers, with_beam
@@ -110,21 +110,19 @@ class Model:
 
     def predict_tails(self, head: str, relation: str, top: int = 10, new: bool = False) -> Answers[Answer]:
         """Return the best answers to (head, relation, ?); ``new`` leaves out those the facts give already."""
-        entity, number = self.names.entity(head), self.names.relation(relation)
-        question = {"head": self.dataset.entities[entity], "relation": self.names.path_text((number,))}
-        return self._answers(question, entity, (number,), top, new)
+        question, entity, step = self.asked("head", head, relation)
+        return self.answers(question, entity, (step,), top, new)
 
     def predict_heads(self, tail: str, relation: str, top: int = 10, new: bool = False) -> Answers[Answer]:
         """Return the best answers to (?, relation, tail), asked as (tail, ^relation, ?)."""
-        entity, number = self.names.entity(tail), self.names.relation(relation)
-        question = {"tail": self.dataset.entities[entity], "relation": self.names.path_text((number,))}
-        return self._answers(question, entity, invert_path((number,), self.dataset.num_relations), top, new)
+        question, entity, step = self.asked("tail", tail, relation)
+        return self.answers(question, entity, (step,), top, new)
 
     def answer_path(self, head: str, path: str, top: int = 10, new: bool = False) -> PathAnswers:
         """Return the best answers at the end of a path ``r1/^r2/r3`` from ``head``, by composed matrices and (``.beam``) through entities between."""
         entity, numbers = self.names.entity(head), self.names.path(path)
         question = {"head": self.dataset.entities[entity], "path": self.names.path_text(numbers)}
-        return with_beam(self, self._answers(question, entity, numbers, top, new), entity, numbers, top, new)
+        return with_beam(self, self.answers(question, entity, numbers, top, new), entity, numbers, top, new)
 
     def predict_relations(self, head: str, tail: str, top: int = 10, new: bool = False) -> Answers[RelationAnswer]:
         """Return the best answers to (head, ?, tail) among all directed relations."""
@@ -191,15 +189,24 @@ class Model:
 
     # -- the work behind the questions
 
-    def _answers(self, question: dict[str, str], head: int, path: tuple[int, ...], top: int, new: bool) -> Answers[Answer]:
-        """Answer (head, path, ?); ``question`` says how it was put."""
+    def asked(self, role: Literal["head", "tail"], name: str, relation: str) -> tuple[dict[str, str], int, int]:
+        """Look up a question that gives a head or a tail: itself in names as stored, the entity, and the directed relation to follow from it."""
+        entity, number = self.names.entity(name), self.names.relation(relation)
+        question = {role: self.dataset.entities[entity], "relation": self.names.path_text((number,))}
+        return question, entity, number if role == "head" else invert_path((number,), self.dataset.num_relations)[0]
+
+    def answers(
+        self, question: dict[str, str], head: int, path: tuple[int, ...], top: int, new: bool, score_E: Tensor | None = None
+    ) -> Answers[Answer]:
+        """Answer (head, path, ?); ``question`` says how it was put, ``score_E`` are its scores where they are there already."""
         check_top(top)
         note = self._note((head,), path)
         if not bool(self.dataset.seen_E[head]):
             return Answers(question, (), Answer, note)
         known_X = reached(self.known, head, path)
-        query_D = self.scorer.path_queries(torch.tensor([head]), path)[0]
-        score_E = entity_scores(self.scorer, query_D)
+        if score_E is None:
+            score_E = self.scorer.scores(self.scorer.path_queries(torch.tensor([head]), path))[0]
+        check_finite(score_E)
         entities, scores = best_entities(self.scorer, score_E, known_X, top, new)
         known = set(known_X.tolist())
         probability = answer_probabilities(self, head, path[0], entities, score_E, known) if len(path) == 1 else [None] * len(entities)

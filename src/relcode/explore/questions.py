@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from relcode.errors import DataError, RelcodeError, SettingError
 from relcode.explore.model import Model
@@ -50,6 +52,46 @@ def ask(model: Model, question: Question, top: int = 10, new: bool = False) -> A
     if question.head is not None:
         return model.predict_tails(question.head, question.relation, top, new)
     return model.predict_heads(str(question.tail), question.relation, top, new)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A question, how many answers to it are wanted, and whether only new ones."""
+
+    question: Question
+    top: int = 10
+    new: bool = False
+
+
+def ask_together(model: Model, wishes: Sequence[Wish]) -> list[Answers[Answer] | Answers[RelationAnswer] | RelcodeError]:
+    """Answer several questions at once; in the place of a question that cannot be answered stands the error that asking it alone raises.
+
+    Those of one step share one product of queries and entities, whose vectors are then read once for all of them: that is what a question waits for.
+    """
+    found: dict[int, Answers[Answer] | Answers[RelationAnswer] | RelcodeError] = {}
+    steps: dict[int, tuple[dict[str, str], int, int]] = {}
+    for place, wish in enumerate(wishes):
+        asked = wish.question
+        try:
+            if asked.relation is None:
+                found[place] = ask(model, asked, wish.top, wish.new)
+            else:
+                steps[place] = (
+                    model.asked("head", asked.head, asked.relation)
+                    if asked.head is not None
+                    else model.asked("tail", str(asked.tail), asked.relation)
+                )
+        except RelcodeError as error:
+            found[place] = error
+    if steps:
+        scorer, parts = model.scorer, list(steps.values())
+        score_BE = scorer.scores(torch.cat([scorer.path_queries(torch.tensor([head]), (step,)) for _, head, step in parts]))
+        for (place, (question, head, step)), score_E in zip(steps.items(), score_BE, strict=True):
+            try:
+                found[place] = model.answers(question, head, (step,), wishes[place].top, wishes[place].new, score_E)
+            except RelcodeError as error:
+                found[place] = error
+    return [found[place] for place in range(len(wishes))]
 
 
 def read_questions(model: Model, source: str | Path) -> list[Question]:

@@ -5,16 +5,31 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from relcode.web.limits import LaneSize
 
 RETRY_SECONDS = 1
 MOST_KEPT = 32  # answers kept of a lane that computes once
 
+MOST_TOGETHER = 8  # questions answered at once by one worker
+
 Work = Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Work that is cheaper with others of its kind: ``together`` takes the items of all, and returns a result or an error for each."""
+
+    together: Callable[[Sequence[Any]], Sequence[bytes | BaseException]]
+    item: Any
+
+
+Waiting = tuple[Future[bytes], Work | Joint]
 
 
 class Busy(Exception):
@@ -34,12 +49,12 @@ class Lane:
         self.name, self.size = name, size
         self.inside = 0  # being worked on or waiting; only the event loop's thread changes it
         self.refused = 0
-        self._queue: SimpleQueue[tuple[Future[bytes], Work]] = SimpleQueue()
+        self._queue: SimpleQueue[Waiting] = SimpleQueue()
         for number in range(size.workers):
             threading.Thread(target=self._serve, name=f"{name}-{number}", daemon=True).start()
 
-    async def run(self, work: Work) -> bytes:
-        """Do the work in a thread and return what it returns; raise :class:`Busy` where too much waits already."""
+    async def run(self, work: Work | Joint) -> bytes:
+        """Do the work in a thread, joint work with what waits beside it, and return its result; raise :class:`Busy` where too much waits already."""
         if self.inside >= self.size.workers + self.size.waiting:
             self.refused += 1
             raise Busy(self.name)
@@ -52,15 +67,41 @@ class Lane:
             self.inside -= 1
 
     def _serve(self) -> None:
+        group: list[Waiting] = []
         while True:
-            future, work = self._queue.get()
-            if not future.set_running_or_notify_cancel():
-                continue
+            group = group or [self._queue.get()]
+            rest = self._join(group)
+            _do([(future, work) for future, work in group if future.set_running_or_notify_cancel()])
+            group = rest
+
+    def _join(self, group: list[Waiting]) -> list[Waiting]:
+        """Let joint work that waits join a group of such; return what was taken from the queue and cannot."""
+        if not isinstance(group[0][1], Joint):
+            return []
+        while len(group) < MOST_TOGETHER:
             try:
-                future.set_result(work())
-            except BaseException as error:  # handed to whoever waits; the thread lives on
-                future.set_exception(error)
-            del future, work
+                other = self._queue.get_nowait()
+            except Empty:
+                return []
+            if not isinstance(other[1], Joint) or other[1].together != group[0][1].together:
+                return [other]
+            group.append(other)
+        return []
+
+
+def _do(group: Sequence[Waiting]) -> None:
+    """Do some work and hand results and errors to whoever waits; nothing that is raised ends the thread."""
+    results: Sequence[bytes | BaseException] = []
+    try:
+        joint = [work for _, work in group if isinstance(work, Joint)]
+        results = joint[0].together([work.item for work in joint]) if joint else [work() for _, work in group if not isinstance(work, Joint)]
+    except BaseException as error:
+        results = [error] * len(group)
+    for (future, _), result in zip(group, results, strict=True):
+        if isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
 
 
 class Kept:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from relcode import __version__
-from relcode.explore.questions import Question, ask
+from relcode.explore.questions import Question, Wish, ask
 from relcode.explore.reasons import explain as explain_fact
 from relcode.graph.compositions import MIN_JACCARD, MIN_PAIRS
 from relcode.web.limits import (
@@ -101,8 +101,11 @@ async def predict(
     """Answer: head and relation ask for tails, tail and relation for heads, head and path for the path's ends, head and tail for relations."""
     service = _service(request)
 
+    question = Question(head=head, relation=relation, tail=tail, path=path)
+    if relation is not None:
+        return await service.predict(Wish(question, top, new))
+
     def answer() -> object:
-        question = Question(head=head, relation=relation, tail=tail, path=path)
         if path is not None:
             check_steps(service.model, path)
         return ask(service.model, question, top, new).to_json()

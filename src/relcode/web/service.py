@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.responses import Response
 
+from relcode.errors import RelcodeError
 from relcode.explore.browse import Browser
 from relcode.explore.model import Model
-from relcode.web.lanes import Kept, Lane
+from relcode.explore.questions import Wish, ask_together
+from relcode.web.lanes import Joint, Kept, Lane
 from relcode.web.limits import LaneSize, lane_sizes
 from relcode.web.metrics import Metrics
 
@@ -30,6 +32,14 @@ class Service:
     async def quick(self, record: Record) -> Response:
         """Answer a question of milliseconds."""
         return Response(await self.lanes["quick"].run(lambda: _bytes(record)), media_type=JSON)
+
+    async def predict(self, wish: Wish) -> Response:
+        """Answer a question to the model, together with those that wait beside it."""
+        return Response(await self.lanes["quick"].run(Joint(self._together, wish)), media_type=JSON)
+
+    def _together(self, wishes: Sequence[Wish]) -> list[bytes | BaseException]:
+        found = ask_together(self.model, wishes)
+        return [one if isinstance(one, RelcodeError) else _json(one.to_json()) for one in found]
 
     async def slow(self, record: Record) -> Response:
         """Answer a question of seconds."""
@@ -52,4 +62,9 @@ class Service:
 
 def _bytes(record: Record) -> bytes:
     """Compute a record and write it as JSON."""
-    return json.dumps(record(), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _json(record())
+
+
+def _json(value: Any) -> bytes:
+    """Write plain values as JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

@@ -99,7 +99,7 @@ def test_drawn_candidates_move_the_rows_they_touch_alone(family: Dataset) -> Non
 
 
 def test_training_learns_the_family_and_its_codes(family: Dataset) -> None:
-    changes = {"model__autoencoder": True, "coder__every": 16.0, "coder__start": 0.0, "softmax__penalty": 0.005}
+    changes = {"model__autoencoder": True, "coder__every": 16.0, "coder__start": 0.0, "softmax__penalty": 0.02, "softmax__matrix_rate": 0.1}
     settings = fit_settings(small("default", **{**PLAIN, **changes}), family)
     trainer, state = make_trainer(family, settings, CPU), initial_state(family, settings, CPU)
     assert trainer.settings == settings

@@ -164,8 +164,13 @@ def test_a_full_disk_ends_training_soon(family: Dataset, tmp_path: Path, monkeyp
 
 def test_a_copy_shares_nothing(family: Dataset) -> None:
     state = initial_state(family, short("default"), CPU)
-    copy = copied(state)
+    room: dict[str, torch.Tensor] = {}
+    copy = copied(state, room)
     mine, theirs = state.parameters.tensors(), copy.parameters.tensors()
     assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine) and copy.step == state.step
     assert not {value.data_ptr() for value in mine.values()} & {value.data_ptr() for value in theirs.values()}
+    state.parameters.head_ED.add_(1)
+    again = copied(state, room)
+    assert torch.equal(again.parameters.head_ED, state.parameters.head_ED)
+    assert all(value.data_ptr() == theirs[name].data_ptr() for name, value in again.parameters.tensors().items()), "the room is used again"
     assert state_bytes(state) == sum(value.numel() * value.element_size() for value in mine.values())

@@ -7,12 +7,14 @@ next before that waits. An error of the writing (a full disk) is raised by the n
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from relcode.model.parameters import Parameters
 from relcode.runs.run import Run
@@ -30,6 +32,7 @@ class Saver:
         self._run = run
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._room: dict[str, Tensor] = {}  # for the copy; kept, since memory that is new has to be made ready by the system each time
 
     def save(self, run: Run, state: TrainState, best: bool, /, **changes: Any) -> Run:
         """Write a state, as the best so far too where it is; return the run with the status given and the files that are there by now."""
@@ -37,7 +40,7 @@ class Saver:
         if state_bytes(state) <= AT_ONCE:
             self._write(run, state, best, changes)
         else:
-            self._thread = threading.Thread(target=self._try_to_write, args=(run, copied(state), best, changes), name="relcode-save")
+            self._thread = threading.Thread(target=self._try_to_write, args=(run, copied(state, self._room), best, changes), name="relcode-save")
             self._thread.start()
         return replace(run, status=replace(run.status, **changes, **self._files()))
 
@@ -88,9 +91,20 @@ def state_bytes(state: TrainState) -> int:
     return sum(value.nbytes for value in state.parameters.tensors().values())
 
 
-def copied(state: TrainState) -> TrainState:
-    """Return a copy of a state in this machine's memory, which the next steps do not change."""
-    tensors = {name: value.detach().to("cpu", copy=True) for name, value in state.parameters.tensors().items()}
+def copied(state: TrainState, room: dict[str, Tensor]) -> TrainState:
+    """Return a copy of a state in this machine's memory, which the next steps do not change; its tensors are those of ``room``, filled anew."""
+    for name, value in state.parameters.tensors().items():
+        if name not in room:
+            room[name] = _room_for(value)
+        room[name].copy_(value.detach())
     generator = torch.Generator(state.generator.device)
     generator.set_state(state.generator.get_state())
-    return TrainState(Parameters(**tensors), state.step, generator)
+    return TrainState(Parameters(**room), state.step, generator)
+
+
+def _room_for(value: Tensor) -> Tensor:
+    """Return memory for a copy of a tensor; for one of a GPU, where that can be had, such as the GPU itself can write to."""
+    if value.is_cuda:
+        with contextlib.suppress(RuntimeError):
+            return torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+    return torch.empty(value.shape, dtype=value.dtype)

@@ -153,6 +153,7 @@ def main() -> None:
         print(f"facts are drawn in the numbers of FB15k-237: {error}", file=sys.stderr)
         dataset = drawn_dataset(*FB15K_237)
     torch.use_deterministic_algorithms(device.type == "cpu")  # as training has it
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     check_agreement(dataset, device)
     print("a fast step and a plain one agree", file=sys.stderr)
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")

@@ -121,6 +121,7 @@ def main() -> None:
     except RelcodeError:
         dataset = drawn_dataset(*FB15K_237)
     torch.use_deterministic_algorithms(device.type == "cpu")
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     check_agreement(dataset, device)
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
     for name in given.recipes:

@@ -293,6 +293,7 @@ def _interruptible() -> Iterator[threading.Event]:
 def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, TF32 products on CUDA."""
     precision, deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    filling = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     exact = settings.training.deterministic or device.type == "cpu"
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -300,12 +301,14 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     if device.type == "cpu" and settings.model.size < SMALL_DIM:
         torch.set_num_threads(1)
     torch.use_deterministic_algorithms(exact)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]
         torch.set_float32_matmul_precision(precision)
 
 

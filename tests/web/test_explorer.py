@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -122,6 +123,8 @@ def test_click_through_to_a_reason(watched: Watched) -> None:
     page.wait_for_selector(".graph .node")
     assert "/why?" in page.url and page.locator(".paths li").count() > 0
     assert page.locator(".graph path.edge").count() >= 2
+    assert re.search(r"Its probability is [<>]?[\d.]+ %", page.locator("main").inner_text())
+    assert covered(page) == [], "no edge's name lies under an entity"
     page.go_back()
     page.wait_for_selector(".answers li")
     page.locator(".answers li .rank").first.click()  # a click anywhere on an answer explains it
@@ -171,6 +174,13 @@ def test_a_path_that_does_not_parse_shows_where(watched: Watched) -> None:
     assert text == "sibling//spouse" and mark.index("▲") == 8
 
 
+def test_an_address_without_a_view_says_so_and_leads_on(watched: Watched) -> None:
+    page = watched.open("/nowhere", ".state")
+    assert page.locator("h1").inner_text() == "Nothing here"
+    page.get_by_role("link", name="Ask a question").click()
+    page.wait_for_selector(".starters a")
+
+
 def test_a_script_in_a_name_stays_text(watched: Watched) -> None:
     page = watched.open("/entity?" + urlencode({"name": SCRIPT}), ".fact-group")
     assert page.locator(".entity-name").inner_text() == SCRIPT
@@ -211,6 +221,20 @@ def test_the_server_goes_away_and_comes_back(browser: playwright_api.Browser, we
 
 
 # -- what is drawn
+
+
+def covered(page: Any) -> list[str]:
+    """Return the names of edges of the graph that an entity covers."""
+    return page.evaluate(
+        """() => {
+          const nodes = [...document.querySelectorAll('.graph .node rect')].map((node) => node.getBoundingClientRect());
+          return [...document.querySelectorAll('.graph text.edge')].filter((text) => {
+            const box = text.getBoundingClientRect();
+            const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+            return nodes.some((node) => x > node.left && x < node.right && y > node.top && y < node.bottom);
+          }).map((text) => text.textContent);
+        }"""
+    )
 
 
 def test_the_heatmap_is_really_drawn(watched: Watched) -> None:

@@ -53,7 +53,9 @@ def print_explanation(found: Explanation) -> None:
     if found.note:
         notice(found.note)
     say(f"{found.head}  {found.relation}  {found.tail}{'  (known)' if found.known else ''}")
-    say(f"score {found.score:.3f}, {found.above_mean:+.3f} against the mean candidate; rank {found.rank:g} as tail, {found.head_rank:g} as head")
+    probable = "" if found.probability is None else f"probability {found.probability:.3f}, "
+    places = f"rank {found.rank:g} as tail, {found.head_rank:g} as head"
+    say(f"{probable}score {found.score:.3f}, {found.above_mean:+.3f} against the mean candidate; {places}")
     if found.facts:
         heading("What carries it: facts of the two (fall: of the answer's log-odds without it, estimated)")
         print_table(("fall", "fact"), [(one.fall, f"{one.head} {one.relation} {one.tail}") for one in found.facts], right=("fall",))

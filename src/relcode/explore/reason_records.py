@@ -126,6 +126,7 @@ class Explanation:
     against: tuple[str, ...]
     note: str = ""
     verification: Verification | None = None
+    probability: float | None = None  # calibrated; None where the run is not, and for entities unlike the relation's
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; ``note`` and ``verification`` only where there is one."""

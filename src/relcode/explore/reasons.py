@@ -117,6 +117,7 @@ class _Reasons:
             answers_per_head=_number(answers_per_head(self.facts_N3, r, self.dataset.num_relations)),
             against=(),
             note=scored.note,
+            probability=scored.probability,
         )
         return replace(explanation, against=tuple(self._against(explanation)))
 

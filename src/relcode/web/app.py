@@ -97,6 +97,8 @@ def _add_handlers(app: FastAPI, page: bool) -> None:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         detail = f"{request.method} {request.url.path[:200]}: {error.detail}"
+        if error.status_code == 404 and page and assets.is_for_people(request):
+            return assets.nowhere()
         if error.status_code == 404:
             hint = "" if page else "; this server has no page, relcode explore has"
             detail = f"nothing is at {request.url.path[:200]!r}: {PREFIX}/openapi.json lists what there is{hint}"

@@ -80,6 +80,16 @@ def plotly() -> Asset:
         raise MissingExtra("plotly", "explorer", "drawing charts in the explorer") from None
 
 
+def is_for_people(request: Request) -> bool:
+    """Tell whether a browser asks for a page, as it does for what a person typed."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(("/api/", "/static/"))
+
+
+def nowhere() -> Response:
+    """Answer with the page where there is no view: it says so, and leads on."""
+    return Response(static_files()["index.html"].body, 404, media_type=TYPES["html"])
+
+
 def routes() -> APIRouter:
     """Return the routes of the page; they are no part of the API's description."""
     router = APIRouter(include_in_schema=False)

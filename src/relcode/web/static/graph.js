@@ -34,7 +34,8 @@ function walk(way, head) {
   });
 }
 
-// Every entity between head and tail has a lane of its own, so that no edge runs through another entity. Edges of one pair are one line.
+// Every entity between head and tail has a lane of its own, and so has an edge that passes a column of them: nothing runs through an entity.
+// Edges of one pair are one line.
 function layout(record, limit) {
   const nodes = new Map([[record.head, { depth: 0 }], [record.tail, { depth: 1 }]]);
   const edges = new Map();
@@ -52,10 +53,14 @@ function layout(record, limit) {
   }
   const between = [...nodes.keys()].slice(2);
   const direct = edges.has(JSON.stringify([record.head, record.tail])) ? 1 : 0;
-  between.forEach((name, place) => { nodes.get(name).lane = (place + 1 + direct) / (between.length + 1 + direct); });
+  const passes = (line) => nodes.get(line.to).depth - nodes.get(line.from).depth > 1.5 / longest && !(line.from === record.head && line.to === record.tail);
+  const passing = [...edges.values()].filter(passes);
+  // A passing edge lies beside the entity between that it leaves or reaches.
+  const lanes = between.flatMap((name) => [nodes.get(name), ...passing.filter((line) => line.from === name || (line.from === record.head && line.to === name))]);
+  lanes.forEach((one, place) => { one.lane = (place + 1 + direct) / (lanes.length + 1 + direct); });
   nodes.get(record.head).lane = 0.5;
   nodes.get(record.tail).lane = 0.5;
-  return { nodes, edges: [...edges.values()], lanes: between.length + direct };
+  return { nodes, edges: [...edges.values()], lanes: lanes.length + direct };
 }
 
 const widthOf = (shown) => Math.max(44, shown.length * LETTER + 22);
@@ -72,16 +77,19 @@ function positions(nodes, width, lanes, margins, upright) {
   return { height: 76 * (rows.length - 1) + 60, places: new Map(rows.map(([name], number) => [name, { x: side(number) * width, y: 30 + 76 * number }])) };
 }
 
-function drawEdge(line, from, to, bend, upright) {
+function drawEdge(line, from, to, bend, passing, upright) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const length = Math.hypot(dx, dy) || 1;
   const middle = { x: (from.x + to.x) / 2 - (dy / length) * bend, y: (from.y + to.y) / 2 + (dx / length) * bend };
   const steps = [...line.steps.values()];
-  const at = { x: (from.x + to.x) / 4 + middle.x / 2, y: (from.y + to.y) / 4 + middle.y / 2 };
+  const at = { x: (from.x + to.x) / 4 + middle.x / 2, y: passing ?? (from.y + to.y) / 4 + middle.y / 2 };
+  // A passing edge is a curve through the middle of its lane.
+  const pull = passing === null ? 0 : (4 * (passing - (from.y + to.y) / 8)) / 3;
+  const curve = passing === null ? `Q${middle.x},${middle.y}` : `C${from.x + dx / 4},${pull} ${to.x - dx / 4},${pull}`;
   const room = upright ? 24 : Math.min(36, Math.max(8, Math.floor((Math.abs(dx) - 130) / SMALL_LETTER)));
   const shown = cut(steps.map((step) => `${step.forward ? "" : "^"}${shortStep(step.relation)}`).join(", "), room);
   return [
-    svg("path", { class: "edge", d: `M${from.x},${from.y} Q${middle.x},${middle.y} ${to.x},${to.y}` }),
+    svg("path", { class: "edge", d: `M${from.x},${from.y} ${curve} ${to.x},${to.y}` }),
     svg("text", { class: "edge", x: at.x, y: at.y + 4, "text-anchor": "middle" }, svg("title", {}, steps.map((step) => (step.forward ? "" : "^") + step.relation).join(", ")), shown),
   ];
 }
@@ -103,7 +111,7 @@ function picture(record, width) {
   const { height, places } = positions(nodes, width, lanes, margins, upright);
   const drawn = edges.map((line) => {
     const direct = line.from === record.head && line.to === record.tail && lanes > 1;
-    return drawEdge(line, places.get(line.from), places.get(line.to), direct ? (upright ? -0.8 * width : -0.86 * height) : 0, upright);
+    return drawEdge(line, places.get(line.from), places.get(line.to), direct ? (upright ? -0.8 * width : -0.86 * height) : 0, line.lane === undefined || upright ? null : line.lane * height, upright);
   });
   const dots = [...nodes.keys()].map((name) => drawNode(name, places.get(name), name === record.head ? "head" : name === record.tail ? "tail" : "", letters));
   // Lines first, then their texts, then entities: nothing is written under a line.

@@ -4,7 +4,7 @@ import { Away, isBack } from "./api.js";
 import { here, href, start } from "./address.js";
 import { count, el, replace } from "./dom.js";
 import { info, prepare } from "./names.js";
-import { empty, into } from "./parts.js";
+import { empty, into, title } from "./parts.js";
 
 const VIEWS = { ask: "Ask", entity: "Entity", relations: "Relations", map: "Map", rules: "Rules", why: "Why" };
 const view = document.getElementById("view");
@@ -33,7 +33,7 @@ async function show() {
   }
   document.title = `${VIEWS[name] ?? "Nothing here"} · relcode`;
   if (!(name in VIEWS)) {
-    replace(view, empty("There is no such view.", el("p", {}, el("a", { href: href("ask"), "data-link": true }, "Ask a question"))));
+    replace(view, title("Nothing here"), empty("There is no view at this address.", el("p", {}, el("a", { href: href("ask"), "data-link": true }, "Ask a question"))));
     return;
   }
   const moved = shown !== null && shown !== name;

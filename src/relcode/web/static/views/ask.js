@@ -111,7 +111,7 @@ function through(record, one) {
   const stops = [record.head, ...one.through, one.entity];
   const guessed = one.stated.filter((said) => !said).length;
   return el("span", { class: "through" }, one.through.length ? ["through ", one.through.flatMap((name, place) => [place ? ", " : "", entity(name)])] : "directly",
-    ` · ${guessed ? `${guessed} of ${stops.length - 1} steps guessed` : "every step stated"}`);
+    el("span", { class: "figure-text" }, guessed ? `${guessed} of ${stops.length - 1} steps guessed` : "every step stated"));
 }
 
 function beam(record) {

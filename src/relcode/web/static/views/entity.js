@@ -78,7 +78,7 @@ function suggested(record) {
   return [el("p", { class: "hint" }, calibrated ? `Most probable first; probabilities ${against()}` : "Most likely first, by the evidence of both directions; this run is not calibrated, so there are no probabilities (relcode calibrate)."),
     el("ol", { class: "answers pairs" }, suggestions.map((one) => {
       const self = one.head === record.entity;
-      return el("li", {}, el("span", { class: "what" }, entity(self ? one.tail : one.head), el("span", { class: "through" }, self ? relation(one.relation) : ["as the tail of ", relation(one.relation)], calibrated && ` · score ${fixed(one.score)}`)),
+      return el("li", {}, el("span", { class: "what" }, entity(self ? one.tail : one.head), calibrated && el("span", { class: "more" }, `score ${fixed(one.score)}`), el("span", { class: "through" }, self ? relation(one.relation) : ["as the tail of ", relation(one.relation)])),
         measure(one), el("a", { class: "reason", href: href("why", { head: one.head, relation: one.relation, tail: one.tail }), "data-link": true }, "Why?"));
     }))];
 }

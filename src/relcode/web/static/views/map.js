@@ -3,10 +3,11 @@
 import { once } from "../api.js";
 import { go, href } from "../address.js";
 import { COLOURS, SCALE, SYMBOLS, draw, text } from "../charts.js";
-import { count, el, fixed } from "../dom.js";
+import { count, el, fixed, replace } from "../dom.js";
 import { info, relationLink } from "../names.js";
 import { into, section, title } from "../parts.js";
 
+const NARROW = 560; // pixels
 const NAMED = 30; // points with their names written, the most frequent ones
 
 // Names of the most frequent relations, those left out that would cover a point or another name, or not fit.
@@ -31,12 +32,14 @@ function named(points, width, height) {
 function groups(points, codes) {
   const dominant = new Map(codes.relations.map((row) => [row.relation, row.dominant]));
   return codes.dimensions.map((one) => ({
-    name: `${one.number} ${one.words.slice(0, 2).join(", ")}`,
+    name: `${one.number} ${one.words.slice(0, 2).join(", ")}`.trim(),
     members: points.map((point, place) => [point, place]).filter(([point]) => dominant.get(point.name) === one.number),
     colour: COLOURS[(one.number - 1) % COLOURS.length],
     symbol: SYMBOLS[Math.floor((one.number - 1) / COLOURS.length) % SYMBOLS.length],
   })).filter((one) => one.members.length);
 }
+
+const key = (one) => el("li", {}, el("span", { class: `dot ${one.symbol}`, style: { background: one.colour }, "aria-hidden": "true" }), one.name);
 
 function traces(points, codes, colour, width, height) {
   const shown = named(points, width, height);
@@ -60,20 +63,22 @@ function traces(points, codes, colour, width, height) {
 
 function drawing(record, codes, parameters) {
   const chart = el("div", { class: "chart map", role: "img", "aria-label": "Map of relations" });
-  const choices = [["facts", "training facts"], ...(codes ? [["dimension", "largest dimension"], ...codes.dimensions.map((one) => [String(one.number), `dimension ${one.number}: ${one.words.slice(0, 2).join(", ") || "–"}`])] : [])];
+  const choices = [["facts", "training facts"], ...(codes ? [["dimension", "largest dimension"], ...codes.dimensions.map((one) => [String(one.number), `dimension ${one.number}${one.words.length ? ` (${one.words.slice(0, 2).join(", ")})` : ""}`])] : [])];
   const colour = el("select", { name: "colour" }, choices.map(([value, shown]) => el("option", { value, selected: value === (parameters.colour ?? (codes ? "dimension" : "facts")) }, shown)));
   const axis = { showticklabels: false, showgrid: false, zeroline: false, fixedrange: false };
   const height = () => Math.max(420, Math.min(innerHeight - 220, 720));
-  const layout = () => ({ height: height(), margin: { l: 10, r: 10, t: 10, b: 70 }, xaxis: axis, yaxis: axis, dragmode: "pan", hovermode: "closest",
-    legend: { orientation: "h", y: -0.02, yanchor: "top", font: { size: 11 } } });
-  const redraw = () => draw(chart, () => traces(record.points, codes, colour.value, chart.clientWidth - 20, height() - 80), layout, { onclick: (point) => go(href("relations", { relation: point.customdata })) });
+  const narrow = () => chart.clientWidth < NARROW; // there plotly's legend would take half of the chart: ours lies below it
+  const layout = () => ({ height: height(), margin: { l: 10, r: 10, t: 10, b: narrow() && colour.value === "dimension" ? 10 : 70 }, xaxis: axis, yaxis: axis, dragmode: "pan", hovermode: "closest",
+    showlegend: !narrow(), legend: { orientation: "h", y: -0.02, yanchor: "top", font: { size: 11 } } });
+  const legend = el("ul", { class: "legend" });
+  const redraw = () => replace(legend, narrow() && colour.value === "dimension" ? groups(record.points, codes).map(key) : []) && draw(chart, () => traces(record.points, codes, colour.value, chart.clientWidth - 20, height() - 80), layout, { onclick: (point) => go(href("relations", { relation: point.customdata })) });
   colour.addEventListener("change", () => {
     go(href("map", { ...parameters, colour: colour.value }), { quietly: true });
     redraw();
   });
   const list = el("ul", { class: "relation-list" }, record.points.map((point) => el("li", {}, relationLink(point.name))));
   setTimeout(redraw); // when it is on the page, and so has a width
-  return section(null, el("div", { class: "row controls" }, el("label", { class: "inline" }, "Colour by ", colour)), el("div", { class: "chart-box" }, chart),
+  return section(null, el("div", { class: "row controls" }, el("label", { class: "inline" }, "Colour by ", colour)), el("div", { class: "chart-box" }, chart), legend,
     el("p", { class: "hint" }, `Near means alike (${record.method}); the axes have no unit. Participation ratio ${fixed(record.participation_ratio, 1)} of at most ${count(record.most_ratio)}: how many directions the relations spread over. Click a point for its relation.`),
     el("details", {}, el("summary", {}, "The same relations as a list"), list));
 }

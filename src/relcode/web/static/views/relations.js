@@ -15,8 +15,9 @@ const MOST_RULES = 8;
 const MOST_HEADING = 19; // letters over a column
 
 const cut = (name, letters) => (name.length <= letters ? name : `${name.slice(0, 6)}…${name.slice(name.length - letters + 7)}`);
-const words = (one) => one.words.slice(0, 2).join(", ") || "–";
-const heading = (one) => `${one.number} ${cut(words(one), MOST_HEADING)}`;
+const words = (one) => one.words.slice(0, 2).join(", "); // none where its relations share no word
+const heading = (one) => `${one.number} ${cut(words(one), MOST_HEADING)}`.trim();
+const inBrackets = (one) => (words(one) ? ` (${words(one)})` : "");
 
 function ordered(rows, order) {
   const by = {
@@ -32,14 +33,14 @@ function figure(rows, dimensions, chosen, narrow) {
   const largest = Math.max(0.1, ...rows.flatMap((row) => row.share));
   const trace = {
     type: "heatmap", z: rows.map((row) => row.share), colorscale: SCALE, zmin: 0, zmax: Math.ceil(largest * 10) / 10, xgap: 1, ygap: 1,
-    text: rows.map((row) => dimensions.map((one, place) => `${text(row.relation)}<br>dimension ${one.number} (${text(words(one))})<br>share ${fixed(row.share[place])}`)),
+    text: rows.map((row) => dimensions.map((one, place) => `${text(row.relation)}<br>dimension ${one.number}${text(inBrackets(one))}<br>share ${fixed(row.share[place])}`)),
     hoverinfo: "text", colorbar: { orientation: "h", thickness: 8, len: 0.6, x: 0.5, y: 0, yanchor: "top", ypad: 14, outlinewidth: 0, title: { text: "share of the code", side: "bottom", font: { size: 11 } } },
   };
   const mark = rows.findIndex((row) => row.relation === chosen);
   const shapes = mark < 0 ? [] : [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: mark - 0.5, y1: mark + 0.5, line: { color: "#e69f00", width: 2 } }];
   const layout = {
     height: ROW * rows.length + 190, margin: narrow ? { l: 4, r: 8, t: 30, b: 76 } : { l: 8, r: 84, t: 112, b: 76 }, shapes, dragmode: false,
-    xaxis: { side: "top", tickvals: dimensions.map((_, place) => place), ticktext: dimensions.map((one) => (narrow ? String(one.number) : text(heading(one)))), tickangle: narrow ? 0 : -50, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
+    xaxis: { side: "top", tickvals: dimensions.map((_, place) => place), ticktext: dimensions.map((one, place) => (narrow ? (dimensions.length > 10 && place % 2 ? "" : String(one.number)) : text(heading(one)))), tickangle: narrow ? 0 : -50, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
     yaxis: { autorange: "reversed", tickvals: rows.map((_, place) => place), ticktext: rows.map((row) => text(cut(row.short, narrow ? FEW_LETTERS : LETTERS))), automargin: true, fixedrange: true, zeroline: false, showgrid: false, ticks: "", tickfont: { size: 11 } },
   };
   return [[trace], layout];
@@ -50,7 +51,7 @@ function heatmap(record, parameters) {
   const list = el("ul", { class: "relation-list" });
   const none = el("div", {});
   const search = el("input", { type: "search", name: "search", placeholder: "a part of a name", "aria-label": "Search relations", value: parameters.search ?? "" });
-  const order = el("select", { name: "order" }, [["blocks", "by shared dimension"], ["name", "by name"], ...record.dimensions.map((one) => [String(one.number), `by dimension ${one.number}: ${words(one)}`])]
+  const order = el("select", { name: "order" }, [["blocks", "by shared dimension"], ["name", "by name"], ...record.dimensions.map((one) => [String(one.number), `by dimension ${one.number}${inBrackets(one)}`])]
     .map(([value, shown]) => el("option", { value, selected: value === (parameters.order ?? "blocks") }, shown)));
   const inverses = el("input", { type: "checkbox", name: "inverses", checked: parameters.inverses !== "0" });
 
@@ -130,6 +131,7 @@ export default async function show(parameters, signal) {
     const wanted = Promise.all([get("relation", { relation: parameters.relation }, signal), dimensions]);
     into(side, wanted, ([record, all]) => profile(record, all?.dimensions, signal), { signal, text: "Reading the relation…", choose: (body, name) => go(href("relations", { relation: name })) });
   } else {
+    side.classList.add("empty");
     side.append(section("One relation", empty("Choose a relation to see its code, its nearest relations, compositions and facts.")));
   }
   return root;

@@ -3,11 +3,11 @@
 import { get } from "../api.js";
 import { go, href } from "../address.js";
 import { combobox } from "../combobox.js";
-import { el, fixed, plural, signed } from "../dom.js";
+import { el, fixed, percent, plural, signed } from "../dom.js";
 import { drawGraph } from "../graph.js";
 import { entity, learn, otherLabel, plainEntity, relation, relationLink } from "../names.js";
 import { bar, cosine, empty, into, section, title } from "../parts.js";
-import { findEntities, findSteps } from "./ask.js";
+import { against as calibratedAgainst, findEntities, findSteps } from "./ask.js";
 
 function form(parameters) {
   const head = combobox({ name: "head", title: "Head", value: parameters.head ?? "", hint: otherLabel(parameters.head), find: findEntities });
@@ -25,10 +25,12 @@ function form(parameters) {
 
 function verdict(record) {
   const place = record.rank === 1 ? "the best answer" : `answer number ${fixed(record.rank, record.rank % 1 ? 1 : 0)}`;
+  const calibrated = typeof record.probability === "number";
   return section(null,
     el("h2", { class: "question" }, plainEntity(record.head), el("span", { class: "arrow", "aria-hidden": "true" }, "→"), relation(record.relation), el("span", { class: "arrow", "aria-hidden": "true" }, "→"), plainEntity(record.tail), record.known && el("span", { class: "pill" }, "known")),
     record.note && el("p", { class: "note" }, record.note),
-    el("p", {}, `It is ${place} to this question, with score ${fixed(record.score)}, ${signed(record.above_mean)} against the mean candidate.`, typeof record.probability === "number" && ` Probability ${(100 * record.probability).toFixed(1)} %.`));
+    el("p", {}, `It is ${place} to this question, with score ${fixed(record.score)}, ${signed(record.above_mean)} against the mean candidate.`, calibrated ? [" Its probability is ", el("b", {}, percent(record.probability)), "."] : null),
+    calibrated && el("p", { class: "hint" }, `The probability is ${calibratedAgainst()}`));
 }
 
 function paths(record) {

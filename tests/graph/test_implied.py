@@ -78,7 +78,7 @@ def test_numbers_that_would_overflow_are_refused() -> None:
         implied_facts(torch.tensor([[0, 0, 1]]), 1 << 31, 1000, 0.7)
 
 
-@pytest.mark.parametrize(("name", "least_true", "least_covered"), [("wn18", 0.99, 0.9), ("wn18rr", 0.99, 0.3)])
+@pytest.mark.parametrize(("name", "least_true", "least_covered"), [("wn18", 0.99, 0.9), ("wn18rr", 0.99, 0.3), ("fb15k", 0.99, 0.7)])
 def test_on_a_benchmark(name: str, least_true: float, least_covered: float, benchmark: Callable[[str], Path]) -> None:
     dataset = load_dataset(benchmark(name))
     found = implied_facts(dataset.train, dataset.num_entities, dataset.num_relations, 0.7)

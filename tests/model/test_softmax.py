@@ -36,7 +36,7 @@ def test_by_hand() -> None:
     # One question, two entities with scores 0 and ln 3; the answer is the second: loss = ln 4 − ln 3.
     query, vector = torch.tensor([[1.0]]), torch.tensor([[0.0], [math.log(3.0)]])
     found = full_softmax(query, vector, torch.tensor([[1]]), torch.tensor([[1.0]]))
-    assert float(found.loss) == pytest.approx(math.log(4 / 3))
+    assert float(found.loss_B.sum()) == pytest.approx(math.log(4 / 3))
     assert found.candidate_KD[:, 0].tolist() == pytest.approx([0.25, 0.75])  # share, times the query
     assert found.answer_BMD.tolist() == [[[-1.0]]]  # and the answer's own part, −weight times the query
     assert found.query_BD.tolist() == [[pytest.approx(0.75 * math.log(3) - math.log(3))]]
@@ -72,12 +72,12 @@ def test_questions_with_several_answers_are_the_facts_one_by_one(penalty: float,
         answers = full_softmax(query.flatten(0, 1), tail, ANSWERS.flatten(0, 1), WEIGHTS.flatten(0, 1))
         found = question_gradients(tiles, head[QUESTIONS], tail[ANSWERS.view(2, 4)], WEIGHTS.view(2, 4), answers, query, penalty, share)
         head_gradient = torch.zeros_like(head).index_add_(0, QUESTIONS.flatten(), found.head_TWD.flatten(0, 1))
-        tail_gradient = found.candidate_KD.clone().index_add_(0, ANSWERS.flatten(), found.answer_TXD.flatten(0, 1))
+        tail_gradient = answers.candidate_KD.clone().index_add_(0, ANSWERS.flatten(), found.answer_TXD.flatten(0, 1))
         matrix_gradient = torch.zeros_like(matrix).index_add_(0, RELATION, found.matrix_TDD)
     torch.testing.assert_close(head_gradient, head.grad)
     torch.testing.assert_close(tail_gradient, tail.grad)
     torch.testing.assert_close(matrix_gradient, matrix.grad)
-    torch.testing.assert_close(found.loss, slow_loss(head, tail, matrix, FACTS, 0.0, 0.0).detach())
+    torch.testing.assert_close(answers.loss_B.sum(), slow_loss(head, tail, matrix, FACTS, 0.0, 0.0).detach())
 
 
 def test_orientation_is_head_times_matrix_times_tail() -> None:
@@ -85,8 +85,8 @@ def test_orientation_is_head_times_matrix_times_tail() -> None:
     vector = torch.eye(2, dtype=torch.float64)
     matrix = torch.tensor([[[0.0, 5.0], [0.0, 0.0]]], dtype=torch.float64)
     query = PlainTiles(matrix, torch.tensor([0])).product(vector[:1][None])
-    right = full_softmax(query[0], vector, torch.tensor([[1]]), torch.ones(1, 1, dtype=torch.float64)).loss
-    wrong = full_softmax(query[0], vector, torch.tensor([[0]]), torch.ones(1, 1, dtype=torch.float64)).loss
+    right = full_softmax(query[0], vector, torch.tensor([[1]]), torch.ones(1, 1, dtype=torch.float64)).loss_B.sum()
+    wrong = full_softmax(query[0], vector, torch.tensor([[0]]), torch.ones(1, 1, dtype=torch.float64)).loss_B.sum()
     assert float(right) == pytest.approx(math.log(1 + math.exp(-5)))
     assert float(wrong) == pytest.approx(5 + float(right))
 
@@ -97,7 +97,7 @@ def test_drawn_candidates_by_finite_differences() -> None:
     found = sampled_softmax(query, candidate, answer, weight, num_entities=12)
 
     def loss(q: Tensor, c: Tensor, a: Tensor) -> Tensor:
-        return sampled_softmax(q, c, a, weight, 12).loss
+        return sampled_softmax(q, c, a, weight, 12).loss_B.sum()
 
     torch.testing.assert_close(found.query_BD, numeric_gradient(lambda x: loss(x, candidate, answer), query))
     torch.testing.assert_close(found.candidate_KD, numeric_gradient(lambda x: loss(query, x, answer), candidate))
@@ -109,7 +109,7 @@ def test_drawing_everything_but_the_answer_is_the_full_softmax() -> None:
     full = full_softmax(query, vector, torch.tensor([[2]]), torch.ones(1, 1, dtype=torch.float64))
     others = [0, 1, 3, 4]
     drawn = sampled_softmax(query, vector[others], vector[[2]][None], torch.ones(1, 1, dtype=torch.float64), num_entities=len(others))
-    torch.testing.assert_close(full.loss, drawn.loss)
+    torch.testing.assert_close(full.loss_B.sum(), drawn.loss_B.sum())
     torch.testing.assert_close(full.query_BD, drawn.query_BD)
     torch.testing.assert_close(full.candidate_KD[others], drawn.candidate_KD)
 
@@ -124,7 +124,7 @@ def test_paths_by_finite_differences_with_the_scale_held_fixed() -> None:
 
     def loss(h: Tensor, one: Tensor, two: Tensor) -> Tensor:
         query = (h[0] @ one) * step.scale_TW1[0] @ two
-        return full_softmax(query, tail, gold, weight).loss
+        return full_softmax(query, tail, gold, weight).loss_B.sum()
 
     torch.testing.assert_close(step.image_TWD.norm(dim=-1), middle.norm(dim=-1))
     torch.testing.assert_close(head_gradient, numeric_gradient(lambda x: loss(x, matrix[1], matrix[3]), head))
@@ -136,18 +136,18 @@ def test_paths_by_finite_differences_with_the_scale_held_fixed() -> None:
 def test_huge_scores_stay_finite(size: float) -> None:
     query, vector = torch.full((1, 1), size), torch.tensor([[1.0], [0.5], [-1.0]])
     found = full_softmax(query, vector, torch.tensor([[2]]), torch.ones(1, 1))
-    assert all(bool(value.isfinite().all()) for value in (found.loss, found.query_BD, found.candidate_KD))
+    assert all(bool(value.isfinite().all()) for value in (found.loss_B.sum(), found.query_BD, found.candidate_KD))
 
 
 def test_not_a_number_is_not_hidden() -> None:
     found = full_softmax(torch.tensor([[math.nan]]), torch.ones(2, 1), torch.tensor([[0]]), torch.ones(1, 1))
-    assert not bool(found.loss.isfinite())
+    assert not bool(found.loss_B.sum().isfinite())
 
 
 def test_padding_adds_nothing() -> None:
     query, vector = random(2, D), random(E, D)
     one = full_softmax(query[:1], vector, torch.tensor([[2]]), torch.ones(1, 1, dtype=torch.float64))
     padded = full_softmax(query, vector, torch.tensor([[2, 0], [0, 0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
-    torch.testing.assert_close(one.loss, padded.loss)
+    torch.testing.assert_close(one.loss_B.sum(), padded.loss_B.sum())
     torch.testing.assert_close(one.candidate_KD, padded.candidate_KD)
     assert float(padded.query_BD[1].abs().max()) == 0

@@ -32,7 +32,7 @@ MOST_STRETCH = 1e3  # an image that is nearly zero says nothing, and is not blow
 class AnswerGradients:
     """Descent directions of the loss: towards queries, and towards the vectors of candidates (all entities, or those drawn) and of answers."""
 
-    loss: Tensor
+    loss_B: Tensor
     query_BD: Tensor
     candidate_KD: Tensor
     answer_BMD: Tensor
@@ -48,9 +48,9 @@ def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_
     share_BE = torch.softmax(score_BE, dim=1)
     total_B = score_BE.amax(1) - share_BE.amax(1).log()
     count_B1 = weight_BM.sum(1, keepdim=True)
-    loss = (count_B1[:, 0] * total_B - (weight_BM * score_BE.gather(1, answer_BM)).sum(1)).sum()
+    loss_B = count_B1[:, 0] * total_B - (weight_BM * score_BE.gather(1, answer_BM)).sum(1)
     query_gradient_BD = count_B1 * (share_BE @ vector_ED) - torch.einsum("bm,bmd->bd", weight_BM, vector_ED[answer_BM])
-    return AnswerGradients(loss, query_gradient_BD, share_BE.T @ (count_B1 * query_BD), -weight_BM[..., None] * query_BD[:, None])
+    return AnswerGradients(loss_B, query_gradient_BD, share_BE.T @ (count_B1 * query_BD), -weight_BM[..., None] * query_BD[:, None])
 
 
 def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:
@@ -63,22 +63,20 @@ def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, 
     lift = torch.log(torch.tensor(num_entities / len(candidate_KD), device=query_BD.device))
     score_BX = torch.cat([gold_BM.masked_fill(weight_BM == 0, -torch.inf), score_BK + lift], dim=1)
     total_B1, count_B1 = torch.logsumexp(score_BX, dim=1, keepdim=True), weight_BM.sum(1, keepdim=True)
-    loss = ((count_B1 * total_B1)[:, 0] - (weight_BM * gold_BM).sum(1)).sum()
+    loss_B = (count_B1 * total_B1)[:, 0] - (weight_BM * gold_BM).sum(1)
     share_BX = (score_BX - total_B1).exp() * count_B1
     own_BM, share_BK = share_BX[:, : weight_BM.shape[1]] - weight_BM, share_BX[:, weight_BM.shape[1] :]
     query_gradient_BD = share_BK @ candidate_KD + torch.einsum("bm,bmd->bd", own_BM, answer_BMD)
-    return AnswerGradients(loss, query_gradient_BD, share_BK.T @ query_BD, own_BM[..., None] * query_BD[:, None])
+    return AnswerGradients(loss_B, query_gradient_BD, share_BK.T @ query_BD, own_BM[..., None] * query_BD[:, None])
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionGradients:
-    """Descent directions of a batch of questions: heads, answers, the tiles' matrices, and the candidates."""
+    """Descent directions of a batch of questions: heads, answers, and the tiles' matrices."""
 
-    loss: Tensor
     head_TWD: Tensor
     answer_TXD: Tensor  # X = W·M
     matrix_TDD: Tensor
-    candidate_KD: Tensor
 
 
 def question_gradients(
@@ -99,11 +97,9 @@ def question_gradients(
     image_TXD = tiles.back(answer_TXD) * weight_TX[..., None]  # M_r v_t
     own_TXD = found.answer_BMD.reshape(T, -1, D) + push * weight_TX[..., None] * answer_TXD
     return QuestionGradients(
-        loss=found.loss,
         head_TWD=tiles.back(query_gradient_TWD) + push * count_TW1 * head_TWD,
         answer_TXD=own_TXD + image_push * tiles.product(image_TXD),
         matrix_TDD=torch.baddbmm(torch.bmm(head_TWD.mT, query_gradient_TWD), image_TXD.mT, answer_TXD, alpha=image_push),
-        candidate_KD=found.candidate_KD,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from relcode.config import Settings
 from relcode.model.parameters import Parameters
@@ -27,13 +28,13 @@ class Gathered:
         self.candidate_KD: Tensor | None = None
 
     def answer(self, query_BD: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
-        """Weigh queries against the candidates, keeping what goes to these."""
+        """Weigh all queries of the step against the candidates, keeping what goes to these."""
         tail_ED = self.parameters.tails
         if self.candidate_K is None:
             found = full_softmax(query_BD, tail_ED, answer_BM, weight_BM)
         else:
             found = sampled_softmax(query_BD, tail_ED[self.candidate_K], tail_ED[answer_BM], weight_BM, len(tail_ED))
-        self.candidate_KD = found.candidate_KD if self.candidate_KD is None else self.candidate_KD + found.candidate_KD
+        self.candidate_KD = found.candidate_KD
         return found
 
     def descend_(self, rate: Tensor, matrix_rate: Tensor) -> None:
@@ -74,32 +75,55 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
     tiles = tiles_of(parameters.matrix_SDD, batch.relation_T)
     head_TWD = parameters.head_ED[batch.head_TW]
     query_TWD = tiles.product(head_TWD)
-    answers = gathered.answer(query_TWD.flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))
+    walks = None if batch.paths is None else Walks(parameters, batch.paths)
+    asked = [(query_TWD.flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))]
+    asked += [] if walks is None else [walks.asked(M, softmax.path_weight)]
+    found = gathered.answer(*(torch.cat(part) for part in zip(*asked, strict=True)))  # questions and paths in one product with all candidates
+    on_facts, on_paths = split_answers(found, T * W)
     answer_TX, weight_TX = batch.answer_TWM.view(T, W * M), batch.weight_TWM.view(T, W * M)
-    found = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, answers, query_TWD, softmax.penalty, softmax.image_share)
-    gathered.head.append((batch.head_TW, found.head_TWD))
-    gathered.tail.append((answer_TX, found.answer_TXD))
-    gathered.matrix.append((batch.relation_T, found.matrix_TDD))
-    if batch.paths is not None:
-        follow_paths(gathered, batch.paths, softmax.path_weight)
+    gradients = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, on_facts, query_TWD, softmax.penalty, softmax.image_share)
+    gathered.head.append((batch.head_TW, gradients.head_TWD))
+    gathered.tail.append((answer_TX, gradients.answer_TXD))
+    gathered.matrix.append((batch.relation_T, gradients.matrix_TDD))
+    if walks is not None:
+        walks.gather(gathered, on_paths)
     gathered.descend_(softmax.rate * anneal, softmax.matrix_rate * anneal)
-    coder_loss = found.loss.new_zeros(())
+    coder_loss = query_TWD.new_zeros(())
     if settings.model.autoencoder:
         assert settings.coder.every is not None, "fit_settings fills this in"
         count_S = row_counts(batch.relation_T, weight_TX.sum(1), len(parameters.matrix_SDD))
         coder_loss = train_coder_(parameters, count_S, settings, T * W / settings.coder.every, anneal, generator)
-    return StepResult(found.loss, weight_TX.sum(), coder_loss)
+    return StepResult(on_facts.loss_B.sum(), weight_TX.sum(), coder_loss)
 
 
-def follow_paths(gathered: Gathered, paths: PathTiles, weight: float) -> None:
-    """Add the gradients of two-step paths, each weighing ``weight`` facts."""
-    parameters = gathered.parameters
-    first, second = (tiles_of(parameters.matrix_SDD, relation_T) for relation_T in (paths.first_T, paths.second_T))
-    head_TWD = parameters.head_ED[paths.head_TW]
-    step = path_forward(first, second, head_TWD, parameters.tails[paths.middle_TW])
-    weight_B1 = (paths.weight_TW * weight).flatten()[:, None]
-    found = gathered.answer(step.query_TWD.flatten(0, 1), paths.tail_TW.flatten()[:, None], weight_B1)
-    head_gradient_TWD, first_TDD, second_TDD = path_backward(first, second, head_TWD, step, found.query_BD.view_as(head_TWD))
-    gathered.head.append((paths.head_TW, head_gradient_TWD))
-    gathered.tail.append((paths.tail_TW, found.answer_BMD[:, 0].reshape(head_TWD.shape)))
-    gathered.matrix += [(paths.first_T, first_TDD), (paths.second_T, second_TDD)]
+def split_answers(found: AnswerGradients, questions: int) -> tuple[AnswerGradients, AnswerGradients]:
+    """Return what belongs to the first queries, which are questions, and to the rest, which are paths; candidates are shared."""
+    first, rest = slice(None, questions), slice(questions, None)
+    return tuple(  # type: ignore[return-value]
+        AnswerGradients(found.loss_B[rows], found.query_BD[rows], found.candidate_KD, found.answer_BMD[rows]) for rows in (first, rest)
+    )
+
+
+class Walks:
+    """Two-step paths of a step: their queries on the way forward, their gradients on the way back."""
+
+    def __init__(self, parameters: Parameters, paths: PathTiles) -> None:
+        """Follow the paths to their queries."""
+        self.paths = paths
+        self.first, self.second = (tiles_of(parameters.matrix_SDD, relation_T) for relation_T in (paths.first_T, paths.second_T))
+        self.head_TWD = parameters.head_ED[paths.head_TW]
+        self.step = path_forward(self.first, self.second, self.head_TWD, parameters.tails[paths.middle_TW])
+
+    def asked(self, answers: int, weight: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, answers and weights as questions have them: the one answer of a path, and padding up to ``answers``."""
+        padding = (0, answers - 1)
+        answer_BM = pad(self.paths.tail_TW.flatten()[:, None], padding)
+        return self.step.query_TWD.flatten(0, 1), answer_BM, pad((self.paths.weight_TW * weight).flatten()[:, None], padding)
+
+    def gather(self, gathered: Gathered, found: AnswerGradients) -> None:
+        """Lead the gradients back to heads, tails and both matrices."""
+        query_gradient_TWD = found.query_BD.view_as(self.head_TWD)
+        head_gradient_TWD, first_TDD, second_TDD = path_backward(self.first, self.second, self.head_TWD, self.step, query_gradient_TWD)
+        gathered.head.append((self.paths.head_TW, head_gradient_TWD))
+        gathered.tail.append((self.paths.tail_TW, found.answer_BMD[:, 0].reshape(self.head_TWD.shape)))
+        gathered.matrix += [(self.paths.first_T, first_TDD), (self.paths.second_T, second_TDD)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -160,6 +161,23 @@ def test_a_full_disk_ends_training_soon(family: Dataset, tmp_path: Path, monkeyp
     with pytest.raises(OutputError, match="No space left"):
         list(events)
     assert open_run(tmp_path / "run").load_state(CPU).step < 100 and not list((tmp_path / "run").rglob("*.part"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own here")
+def test_the_thread_that_writes_is_nice_and_the_one_that_trains_is_not(fresh: tuple[Run, TrainState], monkeypatch: pytest.MonkeyPatch) -> None:
+    run, state = fresh
+    seen: list[int] = []
+    save_file = files.save_file
+
+    def listen(*given: object) -> str:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return save_file(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(files, "save_file", listen)
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    with Saver(run) as saver:
+        saver.save(run, replace(state, step=3), False)
+    assert seen == [max(before, saving.NICENESS)] and os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_a_copy_shares_nothing(family: Dataset) -> None:

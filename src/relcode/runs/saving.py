@@ -8,6 +8,8 @@ next before that waits. An error of the writing (a full disk) is raised by the n
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
 from dataclasses import replace
 from types import TracebackType
@@ -21,6 +23,7 @@ from relcode.runs.run import Run
 from relcode.training.state import TrainState
 
 AT_ONCE = 32 * 2**20  # bytes of a state that is written before training goes on
+NICENESS = 10  # of the thread that writes: threads that train wait for one another, so what disturbs one of them disturbs all
 OF_FILES = ("step", "checkpoint", "checkpoint_sha256", "previous", "previous_sha256", "best_sha256")  # of a status: what only the writer knows
 
 
@@ -71,6 +74,9 @@ class Saver:
             self._thread.join()
 
     def _try_to_write(self, run: Run, state: TrainState, best: bool, changes: dict[str, Any]) -> None:
+        if sys.platform == "linux":  # the only system where a thread has a priority of its own by this call
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
         try:
             self._write(run, state, best, changes)
         except BaseException as error:

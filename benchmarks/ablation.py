@@ -1,6 +1,7 @@
 """Train variants of a recipe side by side and measure each on valid: what a setting gains in accuracy, codes, composition and time.
 
     python benchmarks/ablation.py fb15k-237 --device cuda --jobs 3 --out FILE.jsonl default: no-paths:softmax.path_weight=0
+    python benchmarks/ablation.py umls --seeds 3 --table --out FILE.jsonl        (what FILE.jsonl holds of UMLS, as a table: means over seeds)
 
 A variant is NAME:KEY=VALUE,KEY=VALUE,… . Each is a process of its own; several share one GPU, so seconds are comparable only within equal
 ``--jobs``. Every variant appends one JSON line with its complete settings, the history of valid, sparsity and topics of the codes, the measure of
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -97,7 +99,8 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
 
 def run_all(arguments: argparse.Namespace) -> None:
     """Run every variant as a process, at most ``jobs`` at once, each appending its line."""
-    waiting, running = list(arguments.variants), list[subprocess.Popen[bytes]]()
+    waiting = [f"{variant},training.seed={seed}" if seed else variant for variant in arguments.variants for seed in range(arguments.seeds)]
+    running = list[subprocess.Popen[bytes]]()
     shared = [arguments.dataset, "--recipe", arguments.recipe, "--epochs", str(arguments.epochs), "--device", arguments.device]
     shared += ["--jobs", str(arguments.jobs), "--looks", str(arguments.looks), "--out", str(arguments.out), *(["--test"] if arguments.test else [])]
     while waiting or running:
@@ -118,6 +121,24 @@ def show(record: dict[str, Any]) -> str:
     return told + (f"  test {figures(record['test'])}" if record["test"] else "")
 
 
+def table(records: list[dict[str, Any]]) -> str:
+    """Return a Markdown table of means over seeds, one line for each variant."""
+    lines = ["| variant | valid MRR | difference | Hits@10 | two largest | constraints MRR | s/epoch | seeds |", "|---|--:|--:|--:|--:|--:|--:|--:|"]
+    variants = {record["variant"]: [each for each in records if each["variant"] == record["variant"]] for record in records}
+    first: float | None = None
+    for name, runs in variants.items():
+        if any("valid" not in run for run in runs):
+            lines.append(f"| {name} | diverged | | | | | | {len(runs)} |")
+            continue
+        mrr, hits = (statistics.fmean(run["valid"][key] for run in runs) for key in ("mrr", "hits@10"))
+        first = mrr if first is None else first
+        sparse = f"{statistics.fmean(run['codes']['two_largest'] for run in runs):.0%}" if all(run["codes"] for run in runs) else ""
+        found = f"{statistics.fmean(run['constraints']['mrr'] for run in runs):.3f}" if all(run["constraints"] for run in runs) else ""
+        seconds = statistics.fmean(run["seconds_per_epoch"] for run in runs)
+        lines.append(f"| {name} | {mrr:.4f} | {mrr - first:+.4f} | {hits:.1%} | {sparse} | {found} | {seconds:.2f} | {len(runs)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Read the arguments and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -130,8 +151,14 @@ def main() -> None:
     parser.add_argument("--looks", type=int, default=4, help="how often to measure on valid")
     parser.add_argument("--out", type=Path, required=True, help="the file lines are appended to")
     parser.add_argument("--test", action="store_true", help="measure on test too, at the end")
+    parser.add_argument("--seeds", type=int, default=1, help="train every variant with seeds 0 to this less one")
+    parser.add_argument("--table", action="store_true", help="train nothing: print what --out holds of this dataset")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_intermixed_args()
+    if arguments.table:
+        records = [json.loads(line) for line in arguments.out.read_text(encoding="utf-8").splitlines()]
+        print(table([record for record in records if record.get("dataset", arguments.dataset) == arguments.dataset]))
+        return
     if arguments.one is None:
         run_all(arguments)
         return

@@ -279,7 +279,12 @@ def test_health_and_metrics(client: Client) -> None:
 
 
 def test_a_slow_question_does_not_block_the_rest_and_too_many_are_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {"quick": LaneSize(workers=1, waiting=1), "slow": LaneSize(workers=1, waiting=0), "long": LaneSize(workers=1, waiting=0)}
+    sizes = {
+        "predict": LaneSize(workers=1, waiting=1),
+        "quick": LaneSize(workers=1, waiting=1),
+        "slow": LaneSize(workers=1, waiting=0),
+        "long": LaneSize(workers=1, waiting=0),
+    }
     app, gate, begun = create_app(model, sizes=sizes), threading.Event(), threading.Event()
 
     def wait(*_: object) -> dict[str, Any]:

@@ -123,8 +123,8 @@ def _walks(held_out_N3: Tensor, every: Adjacency, length: int, count: int, gener
 
 def reached(known: KnownAnswers, head: int, path: Sequence[int]) -> Tensor:
     """Return the entities that known facts lead to from ``head`` along the path, each once, sorted."""
-    entity_X = torch.tensor([head])
-    for relation in path:
+    entity_X = known.of(head, path[0]) if path else torch.tensor([head])
+    for relation in path[1:]:
         entity_X = known.pairs(entity_X, torch.full_like(entity_X, relation))[1].unique()
     return entity_X
 

@@ -32,8 +32,12 @@ class KnownAnswers:
         """Return the known tails of one query, sorted; int64, empty where nothing is known."""
         if not (0 <= head < self.num_entities and 0 <= relation < 2 * self.num_relations):
             raise IndexError(f"query ({head}, {relation}) is outside {self.num_entities} entities and {2 * self.num_relations} directed relations")
-        device = self.key_Q.device
-        return self.pairs(torch.tensor([head], device=device), torch.tensor([relation], device=device))[1]
+        key = head * 2 * self.num_relations + relation
+        place = int(torch.searchsorted(self.key_Q, key)) if len(self.key_Q) else 0
+        if place == len(self.key_Q) or int(self.key_Q[place]) != key:
+            return self.tail_N[:0]
+        first, last = self.offset_Q1[place : place + 2].tolist()
+        return self.tail_N[first:last]
 
     def pairs(self, head_B: Tensor, relation_B: Tensor) -> tuple[Tensor, Tensor]:
         """Return every known answer of every query, flattened: (row_X, entity_X), where row is the query's place in the batch.

@@ -35,7 +35,7 @@ class Service:
 
     async def predict(self, wish: Wish) -> Response:
         """Answer a question to the model, together with those that wait beside it."""
-        return Response(await self.lanes["quick"].run(Joint(self._together, wish)), media_type=JSON)
+        return Response(await self.lanes["predict"].run(Joint(self._together, wish)), media_type=JSON)
 
     def _together(self, wishes: Sequence[Wish]) -> list[bytes | BaseException]:
         found = ask_together(self.model, wishes)

@@ -34,8 +34,8 @@ function walk(way, head) {
   });
 }
 
-// Every entity between head and tail has a lane of its own, and so has an edge that passes a column of them: nothing runs through an entity.
-// Edges of one pair are one line.
+// Entities stand in columns, by their distance from the head. Each has a lane of its column, and so has an edge that passes the column: nothing runs
+// through an entity. Edges of one pair are one line.
 function layout(record, limit) {
   const nodes = new Map([[record.head, { depth: 0 }], [record.tail, { depth: 1 }]]);
   const edges = new Map();
@@ -54,13 +54,14 @@ function layout(record, limit) {
   const between = [...nodes.keys()].slice(2);
   const direct = edges.has(JSON.stringify([record.head, record.tail])) ? 1 : 0;
   const passes = (line) => nodes.get(line.to).depth - nodes.get(line.from).depth > 1.5 / longest && !(line.from === record.head && line.to === record.tail);
-  const passing = [...edges.values()].filter(passes);
-  // A passing edge lies beside the entity between that it leaves or reaches.
-  const lanes = between.flatMap((name) => [nodes.get(name), ...passing.filter((line) => line.from === name || (line.from === record.head && line.to === name))]);
-  lanes.forEach((one, place) => { one.lane = (place + 1 + direct) / (lanes.length + 1 + direct); });
+  const columns = new Map();
+  const put = (depth, one) => columns.set(Math.round(depth * longest), [...(columns.get(Math.round(depth * longest)) ?? []), one]);
+  for (const line of [...edges.values()].filter(passes)) put((nodes.get(line.from).depth + nodes.get(line.to).depth) / 2, line);
+  for (const name of between) put(nodes.get(name).depth, nodes.get(name));
+  for (const column of columns.values()) column.forEach((one, place) => { one.lane = (place + 1 + direct) / (column.length + 1 + direct); });
   nodes.get(record.head).lane = 0.5;
   nodes.get(record.tail).lane = 0.5;
-  return { nodes, edges: [...edges.values()], lanes: lanes.length + direct };
+  return { nodes, edges: [...edges.values()], lanes: Math.max(0, ...[...columns.values()].map((column) => column.length)) + direct };
 }
 
 const widthOf = (shown) => Math.max(44, shown.length * LETTER + 22);

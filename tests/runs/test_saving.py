@@ -86,6 +86,13 @@ def test_one_is_written_at_a_time_and_two_are_kept(fresh: tuple[Run, TrainState]
     assert names == ["000000000006.safetensors", "000000000007.safetensors"] and open_run(run.folder).status.previous == names[0]
 
 
+def test_the_last_one_is_written_at_once(fresh: tuple[Run, TrainState]) -> None:
+    run, state = fresh
+    with Saver(run) as saver:
+        run = saver.save(run, replace(state, step=3), False, state="complete", reason="done")
+        assert not writing() and open_run(run.folder).status == run.status and run.status.step == 3
+
+
 def test_the_best_parameters_come_with_their_checkpoint_and_stay(fresh: tuple[Run, TrainState]) -> None:
     run, state = fresh
     with Saver(run) as saver:

@@ -40,7 +40,7 @@ class Saver:
     def save(self, run: Run, state: TrainState, best: bool, /, **changes: Any) -> Run:
         """Write a state, as the best so far too where it is; return the run with the status given and the files that are there by now."""
         self.finish()
-        if state_bytes(state) <= AT_ONCE:
+        if state_bytes(state) <= AT_ONCE or changes.get("state", "running") != "running":  # at the end nothing goes on meanwhile
             self._write(run, state, best, changes)
         else:
             self._thread = threading.Thread(target=self._try_to_write, args=(run, copied(state, self._room), best, changes), name="relcode-save")

@@ -33,7 +33,7 @@ FLOAT_SUMS = 2.0**-24  # rounding of the sums, which are kept in float32 or bett
 @cache
 def rough_type(device: str) -> torch.dtype | None:
     """Return the type that the first look's products are done in, None for the model's own: bfloat16 where the processor multiplies it."""
-    told = getattr(torch.cpu, "get_capabilities", dict)() if device == "cpu" else {}  # earlier versions of torch do not tell
+    told: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)() if device == "cpu" else {}  # earlier versions of torch do not tell
     return ROUGH if any(told.get(name) for name in ("avx512_bf16", "amx_bf16")) else None
 
 

@@ -3,7 +3,7 @@
     python benchmarks/bench_service.py [--dataset fb15k-237] [--clients 8] [--requests 300] [--dim 256] [--run FOLDER]
 
 A real server, in a process of its own, on a run folder with random weights (or on a run given), is asked /api/v1/predict by several client processes,
-each with one connection, the next question as soon as the last is answered. First an answer is compared with what the model says in this process.
+each with one connection, the next question as soon as the last is answered; no question is asked twice. First an answer is compared with what the model says in this process.
 Then it is timed twice: alone, and while others ask for the map and for explanations. DATASET lies under $RELCODE_DATA; where it is not there, facts
 are drawn in the numbers of FB15k-237.
 """
@@ -60,7 +60,7 @@ def ask_all(port: int, questions: list[list[str]], arguments: argparse.Namespace
         commands = []
         for number in range(arguments.clients):
             path = Path(folder) / f"{number}.json"
-            path.write_text(json.dumps(random.Random(number).sample(questions, min(len(questions), 200))), encoding="utf-8")
+            path.write_text(json.dumps(questions[number :: arguments.clients]), encoding="utf-8")
             options = ["--client", str(path), "--port", str(port), "--requests", str(arguments.requests), "--top", str(arguments.top)]
             commands.append([sys.executable, __file__, *options])
         started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
@@ -157,16 +157,21 @@ def measure(run: Path, name: str, arguments: argparse.Namespace) -> dict[str, ob
 
     model = Model.open(run, "cpu")
     facts = model.dataset.test if len(model.dataset.test) else model.dataset.train
-    questions = [[model.dataset.entities[h], model.names.path_text((r,))] for h, r, _ in facts[:: max(1, len(facts) // 2000)].tolist()]
+    pairs = list(dict.fromkeys((h, r) for h, r, _ in facts.tolist()))
+    wanted = (
+        2 * arguments.clients * (arguments.requests + WARM_UP)
+    )  # as many as are asked in both parts: no question comes twice, if there are so many
+    chosen = random.Random(0).sample(pairs, min(len(pairs), wanted))
+    questions = [[model.dataset.entities[h], model.names.path_text((r,))] for h, r in chosen]
     with serving(run) as (port, process):
         check(run, port, questions, arguments.top)
         before = processor_seconds(process)
-        alone, alone_wall = ask_all(port, questions, arguments)
+        alone, alone_wall = ask_all(port, questions[: len(questions) // 2], arguments)
         work = (processor_seconds(process) - before) / (arguments.clients * (arguments.requests + WARM_UP))
         stop = threading.Event()
         slow = threading.Thread(target=ask_slowly, args=(port, questions, stop), daemon=True)
         slow.start()
-        beside, beside_wall = ask_all(port, questions, arguments)
+        beside, beside_wall = ask_all(port, questions[len(questions) // 2 :], arguments)
         stop.set()
     figures = {"alone": _figures(alone, alone_wall), "beside_slow_questions": _figures(beside, beside_wall)}
     sizes = {"entities": model.dataset.num_entities, "relations": model.dataset.num_relations, "dim": model.settings.model.dim}

@@ -40,11 +40,17 @@ def test_vectors_that_are_kept_are_those_of_the_candidates_within_the_bound() ->
     case = random_case()
     S, entity_X = case.dataset.num_directed, torch.arange(5)
     for most_bytes in (0, 200, 10**9):
-        kept = TailVectors(case.scorer, case.candidates, most_bytes)
+        kept, seen = TailVectors(case.scorer, case.candidates, most_bytes), set()
         for relation in [*range(S), *range(S), 0]:
             assert torch.equal(kept.of(relation), case.scorer.tail_ED[case.candidates.tails(relation)])
             total_B = kept.log_totals(case.scorer.path_queries(entity_X, (relation,)), relation)
-            assert torch.allclose(total_B, log_totals(case.scorer, case.candidates, entity_X, relation), atol=1e-5)
+            expected_B = log_totals(case.scorer, case.candidates, entity_X, relation)
+            assert torch.allclose(total_B, expected_B, atol=1e-5)
+            for chosen_X in (torch.tensor([3, 1]), entity_X, entity_X):  # the first two are kept, then all
+                found_X = kept.totals(chosen_X, case.scorer.path_queries(chosen_X, (relation,)), relation)
+                assert torch.allclose(found_X, expected_B[chosen_X], atol=1e-5)
+            assert len(kept._totals) == min(len(seen | {relation}), max(1, most_bytes // (16 * case.scorer.num_entities)))
+            seen.add(relation)
             assert sum(one.nbytes for one in kept._kept.values()) == kept._bytes <= most_bytes
 
 

@@ -56,6 +56,7 @@ class TailVectors:
         self.scorer, self.candidates, self.most_bytes = scorer, candidates, most_bytes
         self._kept: OrderedDict[int, Tensor] = OrderedDict()
         self._bytes, self._lock = 0, threading.Lock()
+        self._totals: OrderedDict[int, Tensor] = OrderedDict()
 
     def of(self, relation: int) -> Tensor:
         """Return the vectors of the candidate tails of a directed relation; [T, D]."""
@@ -71,6 +72,22 @@ class TailVectors:
             while self._bytes > self.most_bytes:
                 self._bytes -= self._kept.popitem(last=False)[1].nbytes
         return tail_TD
+
+    def totals(self, entity_X: Tensor, query_XD: Tensor, relation: int) -> Tensor:
+        """Return Z of entities whose queries by one directed relation are given; what was summed up once is kept, as answers come again and again."""
+        with self._lock:
+            if relation not in self._totals:
+                self._totals[relation] = torch.full((self.scorer.num_entities,), torch.nan, device=self.scorer.device)
+                while len(self._totals) > max(1, self.most_bytes // (16 * self.scorer.num_entities)):  # a quarter of the bound
+                    self._totals.popitem(last=False)
+            self._totals.move_to_end(relation)
+            total_E = self._totals[relation]
+        total_X = total_E[entity_X]
+        new_N = total_X.isnan().nonzero().squeeze(1)
+        if len(new_N):
+            total_X[new_N] = self.log_totals(query_XD[new_N], relation)
+            total_E[entity_X] = total_X
+        return total_X
 
     def log_totals(self, query_BD: Tensor, relation: int) -> Tensor:
         """Return Z of a few queries u_h M_s by one directed relation s; [B]."""

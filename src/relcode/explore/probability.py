@@ -222,7 +222,7 @@ def answer_probabilities(model: Model, head: int, relation: int, answers: Sequen
     total = log_sum_exp(score_E[tail_T.to(scorer.device)][None])
     check_totals(total)
     evidence_X = log_share(there_X, total, typed_X.to(scorer.device)) / 2
-    evidence_X += log_share(back_X, model.tail_vectors.log_totals(back_XD, inverse), head_typed.to(scorer.device)) / 2
+    evidence_X += log_share(back_X, model.tail_vectors.totals(answer_X.to(scorer.device), back_XD, inverse), head_typed.to(scorer.device)) / 2
     row_Y, entity_Y = model.known.pairs(answer_X, torch.full_like(answer_X, inverse))
     # A known fact is asked about as if it were not: its questions have an answer already if they have another one.
     asked = torch.tensor([len(known) > (one in known) for one in answers])

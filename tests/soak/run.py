@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import sys
 import tempfile
 import time
@@ -81,7 +82,7 @@ def main() -> None:
     weight = {target.name: SHARES.get(target.name, OTHER_SHARE) for target in chosen}
     total = 0
     for target in chosen:
-        found = soak(target, round(options.cases * weight[target.name] / sum(weight.values())), options.seed)
+        found = soak(target, math.ceil(options.cases * weight[target.name] / sum(weight.values())), options.seed)
         total += int(str(found["cases"]))
         print(json.dumps(found), flush=True)
     print(json.dumps({"target": "all", "cases": total}), flush=True)

@@ -3,9 +3,9 @@
     python benchmarks/bench_service.py [--dataset fb15k-237] [--clients 8] [--requests 300] [--dim 256] [--run FOLDER]
 
 A real server, in a process of its own, on a run folder with random weights (or on a run given), is asked /api/v1/predict by several client processes,
-each with one connection, the next question as soon as the last is answered; no question is asked twice. First an answer is compared with what the model says in this process.
-Then it is timed twice: alone, and while others ask for the map and for explanations. DATASET lies under $RELCODE_DATA; where it is not there, facts
-are drawn in the numbers of FB15k-237.
+each with one connection, the next question as soon as the last is answered; no question is asked twice. First an answer is compared with what the
+model says in this process. Then it is timed twice: alone, and while others ask for the map and for explanations. DATASET lies under $RELCODE_DATA;
+where it is not there, facts are drawn in the numbers of FB15k-237.
 """
 
 from __future__ import annotations

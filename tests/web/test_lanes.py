@@ -95,6 +95,7 @@ def test_joint_work_that_waits_is_done_at_once_and_the_rest_in_its_turn() -> Non
         waiting = [asyncio.ensure_future(lane.run(one)) for one in (*work, Joint(other, 1), Joint(other, 2))]
         await asyncio.sleep(0)
         waiting[0].cancel()
+        await asyncio.sleep(0.01)  # the lane hears of it in the next turn of the loop
         gate.set()
         assert await held == b"True"
         return list(await asyncio.gather(*waiting, return_exceptions=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ RETRY_SECONDS = 1
 MOST_KEPT = 32  # answers kept of a lane that computes once
 
 MOST_TOGETHER = 8  # questions answered at once by one worker
+LINGER_SECONDS = 0.0015  # that a worker waits for more to join, where the last ones were several: those who asked them ask again by then
 
 Work = Callable[[], bytes]
 
@@ -68,19 +70,23 @@ class Lane:
 
     def _serve(self) -> None:
         group: list[Waiting] = []
+        several = False
         while True:
             group = group or [self._queue.get()]
-            rest = self._join(group)
+            rest = self._join(group, LINGER_SECONDS if several else 0.0)
+            several = len(group) > 1
             _do([(future, work) for future, work in group if future.set_running_or_notify_cancel()])
             group = rest
 
-    def _join(self, group: list[Waiting]) -> list[Waiting]:
-        """Let joint work that waits join a group of such; return what was taken from the queue and cannot."""
+    def _join(self, group: list[Waiting], seconds: float) -> list[Waiting]:
+        """Let joint work that waits, or comes soon, join a group of such; return what was taken from the queue and cannot."""
         if not isinstance(group[0][1], Joint):
             return []
+        end = time.monotonic() + seconds
         while len(group) < MOST_TOGETHER:
             try:
-                other = self._queue.get_nowait()
+                left = end - time.monotonic()
+                other = self._queue.get(timeout=left) if left > 0 else self._queue.get_nowait()
             except Empty:
                 return []
             if not isinstance(other[1], Joint) or other[1].together != group[0][1].together:

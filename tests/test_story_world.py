@@ -27,7 +27,7 @@ INDEPENDENT = (  # first and third relation of one source, the second of another
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder: Path = tmp_path_factory.mktemp("story") / "run"
-    return relcode.train("world", settings=world_demo(), epochs=25, validations=1, out=folder, progress=False)
+    return relcode.train("world", settings=world_demo(), epochs=10, validations=1, out=folder, progress=False)
 
 
 def test_it_completes_facts_far_better_than_the_most_frequent_answer(model: Model) -> None:

@@ -15,7 +15,7 @@ def test_the_demonstration_shows_everything_and_names_commands_that_work(relcode
     folder = Path("runs/demo-1")
     for shown in (
         "most frequent answer",
-        "this model (joint+comp)",
+        "this model (default)",
         "Ten facts that are not in the data",
         "Relation codes",
         "Compositions",

@@ -35,7 +35,7 @@ def demo(
 ) -> None:
     """Train on the bundled facts and show what comes of it.
 
-    Takes one to two minutes: joint+comp on the dataset world, then metrics, predictions, codes and compositions.
+    Takes one to two minutes: the default recipe on the dataset world, then metrics, predictions, codes and compositions.
     """
     from relcode.cli.training import follow
     from relcode.explore.demo import DATASET, demo_settings, findings, fresh_folder

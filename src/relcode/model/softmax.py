@@ -37,6 +37,10 @@ class AnswerGradients:
     candidate_KD: Tensor
     answer_BMD: Tensor
 
+    def rows(self, which: slice) -> AnswerGradients:
+        """Return what belongs to some of the queries; the candidates' part is that of all."""
+        return AnswerGradients(self.loss_B[which], self.query_BD[which], self.candidate_KD, self.answer_BMD[which])
+
 
 def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
     """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a), n_b = Σ_a w_a, over all entities e.

@@ -79,14 +79,14 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
     asked = [(query_TWD.flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))]
     asked += [] if walks is None else [walks.asked(M, softmax.path_weight)]
     found = gathered.answer(*(torch.cat(part) for part in zip(*asked, strict=True)))  # questions and paths in one product with all candidates
-    on_facts, on_paths = split_answers(found, T * W)
+    on_facts = found.rows(slice(None, T * W))
     answer_TX, weight_TX = batch.answer_TWM.view(T, W * M), batch.weight_TWM.view(T, W * M)
     gradients = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, on_facts, query_TWD, softmax.penalty, softmax.image_share)
     gathered.head.append((batch.head_TW, gradients.head_TWD))
     gathered.tail.append((answer_TX, gradients.answer_TXD))
     gathered.matrix.append((batch.relation_T, gradients.matrix_TDD))
     if walks is not None:
-        walks.gather(gathered, on_paths)
+        walks.gather(gathered, found.rows(slice(T * W, None)))
     gathered.descend_(softmax.rate * anneal, softmax.matrix_rate * anneal)
     coder_loss = query_TWD.new_zeros(())
     if settings.model.autoencoder:
@@ -94,14 +94,6 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
         count_S = row_counts(batch.relation_T, weight_TX.sum(1), len(parameters.matrix_SDD))
         coder_loss = train_coder_(parameters, count_S, settings, T * W / settings.coder.every, anneal, generator)
     return StepResult(on_facts.loss_B.sum(), weight_TX.sum(), coder_loss)
-
-
-def split_answers(found: AnswerGradients, questions: int) -> tuple[AnswerGradients, AnswerGradients]:
-    """Return what belongs to the first queries, which are questions, and to the rest, which are paths; candidates are shared."""
-    first, rest = slice(None, questions), slice(questions, None)
-    return tuple(  # type: ignore[return-value]
-        AnswerGradients(found.loss_B[rows], found.query_BD[rows], found.candidate_KD, found.answer_BMD[rows]) for rows in (first, rest)
-    )
 
 
 class Walks:

@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()), help="where what breaks something is left")
     options = parser.parse_args()
     if importlib.util.find_spec("atheris") is None:
-        print("not guided by coverage: atheris is not installed (it has wheels for Python 3.11 to 3.13 on Linux)", file=sys.stderr)
+        print("not guided by coverage: atheris is not installed (it has wheels for Linux)", file=sys.stderr)
         return
     chosen = [name for name in met() if options.only in (None, name)]
     weight = {name: 1 / SLOW if name in ("run folders", "stored manifest") else 1.0 for name in chosen}

@@ -23,7 +23,7 @@ from relcode.runs.run import Run
 from relcode.training.state import TrainState
 
 AT_ONCE = 32 * 2**20  # bytes of a state that is written before training goes on
-NICENESS = 10  # of the thread that writes: threads that train wait for one another, so what disturbs one of them disturbs all
+NICENESS = 5  # of the thread that writes: threads that train wait for one another, so what disturbs one of them disturbs all
 OF_FILES = ("step", "checkpoint", "checkpoint_sha256", "previous", "previous_sha256", "best_sha256")  # of a status: what only the writer knows
 
 

@@ -13,7 +13,7 @@ def test_folders_are_fresh(tmp_path: Path) -> None:
 
 
 def test_the_quick_settings_differ_in_length_only_where_they_say_so() -> None:
-    assert demo_settings().recipe == demo_settings(quick=True).recipe == "joint+comp"
+    assert demo_settings().recipe == demo_settings(quick=True).recipe == "default"
     assert demo_settings(quick=True).training.epochs < demo_settings().training.epochs
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from relcode.model import softmax
 from relcode.model.softmax import full_softmax, path_backward, path_forward, question_gradients, sampled_softmax
 from relcode.ops.tiles import PlainTiles
 
@@ -151,3 +152,14 @@ def test_padding_adds_nothing() -> None:
     torch.testing.assert_close(one.loss_B.sum(), padded.loss_B.sum())
     torch.testing.assert_close(one.candidate_KD, padded.candidate_KD)
     assert float(padded.query_BD[1].abs().max()) == 0
+
+
+def test_a_table_made_a_few_rows_at_a_time_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, vector = random(7, D), random(E, D) + 0.2
+    answer, weight = torch.randint(E, (7, 2), generator=generator()), torch.rand(7, 2, dtype=torch.float64, generator=generator())
+    whole = full_softmax(query, vector, answer, weight)
+    monkeypatch.setattr(softmax, "CACHED", 1)
+    monkeypatch.setattr(softmax, "LEAST_ROWS", 3)
+    parts = full_softmax(query, vector, answer, weight)
+    for one, other in ((whole.loss_B, parts.loss_B), (whole.query_BD, parts.query_BD), (whole.candidate_KD, parts.candidate_KD)):
+        torch.testing.assert_close(one, other)

@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8")  # whatever the system's code page: names of entities are UTF-8
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large pages for torch, which reads this when it is loaded (docs/performance.md)
     try:
         result = app(args=None if arguments is None else list(arguments), prog_name="relcode", standalone_mode=False, windows_expand_args=False)
         sys.stdout.flush()

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from relcode.ops.tiles import PlainTiles
 
+CACHED, LEAST_ROWS = 1 << 18, 16  # numbers of a table of scores that stay in a core's cache, and rows that a product should have
 MOST_STRETCH = 1e3  # an image that is nearly zero says nothing, and is not blown up to the length of an entity
 
 
@@ -46,15 +47,22 @@ def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_
     """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a), n_b = Σ_a w_a, over all entities e.
 
     The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself, and the logarithm of the
-    sum is the largest score less the logarithm of its share (which is at least 1/E).
+    sum is the largest score less the logarithm of its share (which is at least 1/E). On the CPU it is made a few rows at a time, which stay in the
+    cache.
     """
-    score_BE = query_BD @ vector_ED.T
-    share_BE = torch.softmax(score_BE, dim=1)
-    total_B = score_BE.amax(1) - share_BE.amax(1).log()
-    count_B1 = weight_BM.sum(1, keepdim=True)
-    loss_B = count_B1[:, 0] * total_B - (weight_BM * score_BE.gather(1, answer_BM)).sum(1)
-    query_gradient_BD = count_B1 * (share_BE @ vector_ED) - torch.einsum("bm,bmd->bd", weight_BM, vector_ED[answer_BM])
-    return AnswerGradients(loss_B, query_gradient_BD, share_BE.T @ (count_B1 * query_BD), -weight_BM[..., None] * query_BD[:, None])
+    rows = max(1, len(query_BD)) if query_BD.is_cuda else max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
+    losses, queries, candidate_ED = [], [], None
+    for query_RD, answer_RM, weight_RM in zip(query_BD.split(rows), answer_BM.split(rows), weight_BM.split(rows), strict=True):
+        score_RE = query_RD @ vector_ED.T
+        share_RE = torch.softmax(score_RE, dim=1)
+        total_R = score_RE.amax(1) - share_RE.amax(1).log()
+        count_R1 = weight_RM.sum(1, keepdim=True)
+        losses.append(count_R1[:, 0] * total_R - (weight_RM * score_RE.gather(1, answer_RM)).sum(1))
+        queries.append(count_R1 * (share_RE @ vector_ED) - torch.einsum("bm,bmd->bd", weight_RM, vector_ED[answer_RM]))
+        weighted_RD = count_R1 * query_RD
+        candidate_ED = share_RE.T @ weighted_RD if candidate_ED is None else candidate_ED.addmm_(share_RE.T, weighted_RD)
+    assert candidate_ED is not None, "a step asks at least one question"
+    return AnswerGradients(torch.cat(losses), torch.cat(queries), candidate_ED, -weight_BM[..., None] * query_BD[:, None])
 
 
 def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:

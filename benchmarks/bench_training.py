@@ -105,6 +105,8 @@ def operations(settings: Settings) -> dict[str, float]:
 
 def measure(dataset: Dataset, settings: Settings, device: torch.device, seconds: float) -> dict[str, object]:
     """Take steps for some seconds and return what they took."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
     trainer, state = make_trainer(dataset, settings, device), initial_state(dataset, settings, device)
     total = 10**6  # rates hardly fall: the work of a step does not depend on them

@@ -88,7 +88,7 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
 
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
     matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
-    so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 32 questions would let it rule the matrices.
+    so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128 questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
     there are hardly any among few relations.
     """

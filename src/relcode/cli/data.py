@@ -137,7 +137,7 @@ def _print_statistics(statistics: DatasetStatistics) -> None:
 
 
 def settings(
-    recipe: Annotated[str, typer.Argument(help="The recipe whose values are shown.")] = "joint+comp",
+    recipe: Annotated[str, typer.Argument(help="The recipe whose values are shown.")] = "default",
     json: JsonOption = False,
 ) -> None:
     """List every setting of a recipe with its meaning."""

@@ -114,7 +114,7 @@ class _Elsewhere:
 
     def send(self, data: bytes) -> None:
         """Send a piece; where the other process has ended, its last answer says why."""
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):  # a broken pipe; Windows calls it otherwise
             self._pieces.write(len(data).to_bytes(4, "little"))
             self._pieces.write(data)
             self._pieces.flush()

@@ -20,6 +20,7 @@ from torch import Tensor
 from relcode.model.nce import gold_weight, nce_loss, noise_weight
 from relcode.ops.rows import limit_norm
 
+LEAST_LENGTH = 0.1  # of a code whose entries are weighed against each other: the slope of a shorter one would have no bound
 CODE_LIMIT = 4.0  # a code is scaled down to norm CODE_LIMIT·√d, a reconstruction to CODE_LIMIT·√(d·c), as the released program does
 
 
@@ -46,7 +47,7 @@ def codes(matrix_XDD: Tensor, encoder_CQ: Tensor) -> Tensor:
 
 def crowding_slope(code_XC: Tensor) -> Tensor:
     """Return the gradient of ‖c‖₁/‖c‖₂ for each code, (1 − c·‖c‖₁/‖c‖₂²)/‖c‖₂: it takes from small entries and gives to large ones."""
-    length_X1, sum_X1 = code_XC.norm(dim=-1, keepdim=True).clamp_min(1e-6), code_XC.sum(-1, keepdim=True)
+    length_X1, sum_X1 = code_XC.norm(dim=-1, keepdim=True).clamp_min(LEAST_LENGTH), code_XC.sum(-1, keepdim=True)
     return (1 - code_XC * (sum_X1 / length_X1.square())) / length_X1
 
 

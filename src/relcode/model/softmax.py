@@ -25,7 +25,8 @@ from torch import Tensor
 
 from relcode.ops.tiles import PlainTiles
 
-CACHED, LEAST_ROWS = 1 << 18, 16  # numbers of a table of scores that stay in a core's cache, and rows that a product should have
+CACHED, CACHED_VECTORS = 1 << 18, 1 << 20  # numbers of a table of scores, and of all vectors, that stay in a core's caches
+LEAST_ROWS = 16  # that a product should have
 MOST_STRETCH = 1e3  # an image that is nearly zero says nothing, and is not blown up to the length of an entity
 
 
@@ -48,9 +49,11 @@ def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_
 
     The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself, and the logarithm of the
     sum is the largest score less the logarithm of its share (which is at least 1/E). On the CPU it is made a few rows at a time, which stay in the
-    cache.
+    cache, where the vectors do so too.
     """
-    rows = max(1, len(query_BD)) if query_BD.is_cuda else max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
+    rows = max(1, len(query_BD))
+    if not query_BD.is_cuda and vector_ED.numel() <= CACHED_VECTORS:
+        rows = max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
     losses, queries, candidate_ED = [], [], None
     for query_RD, answer_RM, weight_RM in zip(query_BD.split(rows), answer_BM.split(rows), weight_BM.split(rows), strict=True):
         score_RE = query_RD @ vector_ED.T

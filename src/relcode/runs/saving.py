@@ -89,7 +89,8 @@ class Saver:
         self._run = ahead.save(state, **changes)
 
     def _files(self) -> dict[str, Any]:
-        return {name: getattr(self._run.status, name) for name in OF_FILES}
+        status = self._run.status  # once: the other thread may put a new run in its place
+        return {name: getattr(status, name) for name in OF_FILES}
 
 
 def state_bytes(state: TrainState) -> int:

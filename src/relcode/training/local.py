@@ -155,7 +155,9 @@ def fit_(parameters: Parameters, joined: Joined, settings: Settings, device: tor
     """Move what the new facts touch, in place, by some epochs over them and the facts around; stop after ``seconds``."""
     seed = settings.training.seed + SEED_STEP
     facts_N3 = local_facts(joined, torch.Generator().manual_seed(seed))
-    alone = settings.with_values({"softmax.path_weight": 0.0, "sampling.path_mean": 0.0, "model.autoencoder": False, "training.seed": seed})
+    # Part of the facts: what rules between relations they seem to have is chance.
+    less = {"softmax.path_weight": 0.0, "softmax.implied": None, "sampling.path_mean": 0.0, "model.autoencoder": False}
+    alone = settings.with_values({**less, "training.seed": seed})
     trainer = make_trainer(replace(joined.dataset, train=facts_N3), alone, device)
     state = TrainState(parameters, 0, torch.Generator(device).manual_seed(seed))
     still = Still(parameters, touched_entities(joined), torch.cat([joined.fresh_R, joined.fresh_R]))

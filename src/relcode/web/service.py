@@ -38,8 +38,7 @@ class Service:
         return Response(await self.lanes["predict"].run(Joint(self._together, wish)), media_type=JSON)
 
     def _together(self, wishes: Sequence[Wish]) -> list[bytes | BaseException]:
-        found = ask_together(self.model, wishes)
-        return [one if isinstance(one, RelcodeError) else _json(one.to_json()) for one in found]
+        return [_json_or_error(one) for one in ask_together(self.model, wishes)]
 
     async def slow(self, record: Record) -> Response:
         """Answer a question of seconds."""
@@ -63,6 +62,16 @@ class Service:
 def _bytes(record: Record) -> bytes:
     """Compute a record and write it as JSON."""
     return _json(record())
+
+
+def _json_or_error(answer: Any) -> bytes | BaseException:
+    """Write one answer of several; what goes wrong with it is its own, and spoils none of the others."""
+    if isinstance(answer, RelcodeError):
+        return answer
+    try:
+        return _json(answer.to_json())
+    except ValueError as error:
+        return error
 
 
 def _json(value: Any) -> bytes:

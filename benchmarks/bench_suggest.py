@@ -20,8 +20,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from relcode.analysis.best_pairs import PairFinder, Search, Shifts
+from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.candidates import Candidates
+from relcode.analysis.found_pairs import Search, Shifts
 from relcode.evaluation.ranking import known_answers
 from relcode.graph.dataset import Dataset, load_dataset
 from relcode.graph.vocab import Vocab

@@ -9,8 +9,9 @@ from functools import cache
 
 import torch
 
-from relcode.analysis.best_pairs import PairFinder, Search
+from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.candidates import SHARE, Candidates
+from relcode.analysis.found_pairs import Search
 from relcode.evaluation.ranking import known_answers
 from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.graph.known import KnownAnswers

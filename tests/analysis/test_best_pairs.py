@@ -7,8 +7,9 @@ import torch
 from completion import Case, random_case, slow_best, slow_evidence, slow_score
 
 from relcode.analysis.any_pairs import _bounding
-from relcode.analysis.best_pairs import PairFinder, Search, Shifts
+from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.candidates import Candidates
+from relcode.analysis.found_pairs import Search, Shifts
 from relcode.errors import NotFinite
 
 SHIFTS = Shifts(head=-0.7, tail=0.4, other=-0.5)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from completion import random_case
 
-from relcode.analysis.best_pairs import Search
 from relcode.analysis.calibration import (
     Calibrator,
     Calibrators,
@@ -20,6 +19,7 @@ from relcode.analysis.calibration import (
     reliability,
 )
 from relcode.analysis.candidates import Candidates
+from relcode.analysis.found_pairs import Search
 from relcode.errors import DataError
 from relcode.graph.dataset import dataset_from_facts
 from relcode.graph.known import KnownAnswers

@@ -9,7 +9,7 @@ import torch
 from completion import Case, slow_best, slow_evidence
 
 import relcode
-from relcode.analysis.best_pairs import Search
+from relcode.analysis.found_pairs import Search
 from relcode.errors import PathSyntaxError, SettingError, UnknownName
 from relcode.explore.model import Model
 from relcode.explore.probability import calibrate

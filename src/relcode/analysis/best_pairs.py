@@ -20,11 +20,7 @@ from torch import Tensor
 from relcode.analysis.any_pairs import AnyPairs, rough_type
 from relcode.analysis.candidates import Candidates
 from relcode.analysis.evidence import BLOCK_NUMBERS, check_totals, log_share, log_sum_exp, log_totals
-from relcode.analysis.found_pairs import NEVER as NEVER
-from relcode.analysis.found_pairs import Best, order
-from relcode.analysis.found_pairs import Pairs as Pairs
-from relcode.analysis.found_pairs import Search as Search
-from relcode.analysis.found_pairs import Shifts as Shifts
+from relcode.analysis.found_pairs import NEVER, Best, Pairs, Search, Shifts, order
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
 from relcode.ops.ranking import full_precision

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from relcode.analysis.best_pairs import NEVER, PairFinder, Search, Shifts
+from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.candidates import Candidates
 from relcode.analysis.evidence import fact_evidence
+from relcode.analysis.found_pairs import NEVER, Search, Shifts
 from relcode.errors import DataError, MissingExtra
 from relcode.graph.facts import contains
 from relcode.graph.known import KnownAnswers

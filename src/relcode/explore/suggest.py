@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relcode.analysis.best_pairs import PairFinder, Pairs, Search
+from relcode.analysis.best_pairs import PairFinder
 from relcode.analysis.calibration import inputs_of
 from relcode.analysis.explain import supports
+from relcode.analysis.found_pairs import Pairs, Search
 from relcode.errors import SettingError
 from relcode.explore.asking import check_top
 from relcode.explore.model import Model

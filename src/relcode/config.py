@@ -135,6 +135,9 @@ class UpdateSettings(_Checked):
     The released program has 2⁻⁶ for both first rates and no damping, and takes thousands of epochs.
     """
 
+    rule: Literal["counted", "adagrad"] = option(
+        "counted", "how rates fall: with the number of updates a row had (counted, the paper's), or with the gradients each number has seen (adagrad)"
+    )
     vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
     matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
@@ -170,6 +173,8 @@ class SoftmaxSettings(_Checked):
         "learn facts, at the weight of their confidence, that another relation of the pair implies at least so surely (none: only the KB's)",
         _SHARE,
     )
+    dropout: float = option(0.0, "share of the numbers of u_h M_r that are left out, at random, each time a question is asked", _SHARE)
+    head_dropout: float = option(0.0, "the same for u_h", _SHARE)
     path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", _WEIGHT)
     path_tiles: int | None = option(
         None, "tiles of paths in one step; the walks of a tile take the same two relations (none: a walk for every four questions)", _POSITIVE_INT
@@ -221,6 +226,11 @@ class Settings(_Checked):
     softmax: SoftmaxSettings = field(default_factory=SoftmaxSettings)
     coder: CoderSettings = field(default_factory=CoderSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    @property
+    def adagrad(self) -> bool:
+        """Say whether training keeps Adagrad's sums of squares: the softmax objective always does."""
+        return self.model.objective == "softmax" or self.updates.rule == "adagrad"
 
     def to_json(self) -> str:
         """Return the settings as readable, complete JSON."""

@@ -158,7 +158,7 @@ def test_table_holds_everything(films: RelationCodes) -> None:
 
 def test_codes_of_a_run() -> None:
     settings = recipe("joint").with_values({"model.dim": 6, "model.code_dim": 4})
-    parameters = initial_parameters(5, 8, settings.model, torch.Generator().manual_seed(0))
+    parameters = initial_parameters(5, 8, settings, torch.Generator().manual_seed(0))
     codes = relation_codes(parameters, settings, FILMS)
     assert parameters.encoder_CQ is not None
     for number in range(8):
@@ -169,7 +169,7 @@ def test_codes_of_a_run() -> None:
 
 def test_a_run_without_an_autoencoder_says_so_in_one_line() -> None:
     settings = recipe("base").with_values({"model.dim": 4})
-    parameters = initial_parameters(5, 8, settings.model, torch.Generator().manual_seed(0))
+    parameters = initial_parameters(5, 8, settings, torch.Generator().manual_seed(0))
     with pytest.raises(NoAutoencoder, match=r"recipe base.*joint") as caught:
         relation_codes(parameters, settings, FILMS)
     assert isinstance(caught.value, RelcodeError) and "\n" not in str(caught.value)
@@ -198,6 +198,6 @@ def test_tables_of_dimensions_and_of_pairs_alike(films: RelationCodes) -> None:
 
 def test_a_run_stopped_before_its_autoencoder_began_has_no_codes(family: Dataset) -> None:
     settings = recipe("default").with_values({"model.dim": 4, "model.code_dim": 3})
-    parameters = initial_parameters(family.num_entities, family.num_directed, settings.model, torch.Generator().manual_seed(0))
+    parameters = initial_parameters(family.num_entities, family.num_directed, settings, torch.Generator().manual_seed(0))
     with pytest.raises(NoAutoencoder, match=r"before its autoencoder began \(coder\.start=0\.5"):
         relation_codes(parameters, settings, family.relations)

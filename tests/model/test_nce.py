@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from relcode.model.nce import gold_weight, nce_loss, noise_weight, saturating_sigmoid
+from relcode.model.nce import gold_weight, nce_loss, noise_weight
+from relcode.ops.rows import saturating_sigmoid
 
 SCORES = [-40.0, -6.5, -1.0, 0.0, math.log(3), 2.0, 7.5, 40.0]
 

@@ -144,7 +144,7 @@ def test_the_coder_in_force_is_shrunk_by_its_own_counter() -> None:
 def test_what_scores(normalise: bool) -> None:
     """Decayed vectors and matrices in force; zero for entities never trained: every triple by a loop."""
     settings = Settings(model=ModelSettings(dim=3, normalise=normalise), updates=UpdateSettings(vector_rate=0.25, vector_decay=0.125))
-    parameters = initial_parameters(4, 4, settings.model, torch.Generator().manual_seed(5))
+    parameters = initial_parameters(4, 4, settings, torch.Generator().manual_seed(5))
     parameters.tail_ED.mul_(torch.tensor([1.0, -2.0, 3.0, 4.0])[:, None])
     parameters.tail_count_E.copy_(torch.tensor([0.0, 32.0, 5.0, 96.0]))
     parameters.head_count_E.copy_(torch.tensor([7.0, 1.0, 2.0, 3.0]))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from walked import batch_of, prefixes_of, random_walks
 
-from relcode.sampling.batches import PathBatch, copy_batch_, group_by_relation, take_rows
+from relcode.sampling.batches import PathBatch, copy_batch_, group_by_relation
 
 
 def test_a_tiling_worked_by_hand() -> None:
@@ -14,11 +14,6 @@ def test_a_tiling_worked_by_hand() -> None:
     relation_T, source_TW = group_by_relation(torch.tensor([2, 0, 2, 2, 0]), num_directed=4, width=2)
     assert relation_T.tolist() == [0, 2, 2]
     assert source_TW.tolist() == [[1, 4], [0, 2], [3, 5]]
-    assert take_rows(torch.tensor([10, 11, 12, 13, 14]), source_TW, padding=-1).tolist() == [[11, 14], [10, 12], [13, -1]]
-
-
-def test_values_keep_their_type_when_laid_out() -> None:
-    assert take_rows(torch.tensor([0.5]), torch.tensor([[0, 1]])).tolist() == [[0.5, 0.0]]
 
 
 @pytest.mark.parametrize("width", [1, 3])

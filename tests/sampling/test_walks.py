@@ -9,6 +9,7 @@ import pytest
 import torch
 from walked import Prefix, prefixes_of
 
+import relcode.sampling.walks as walks_module
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
 from relcode.sampling.walks import WalkStream, walks_per_length
@@ -24,9 +25,9 @@ def chi_square(count: list[float], expected: list[float]) -> float:
     return sum((observed - mean) ** 2 / mean for observed, mean in zip(count, expected, strict=True))
 
 
-def stream_of(edges: int = 4000, mean: float = 1.0, longest: int = 4, power: float = 1.0, tile: int = 8) -> WalkStream:
+def stream_of(edges: int = 4000, mean: float = 1.0, longest: int = 4, power: float = 1.0, seed: int = 0) -> WalkStream:
     adjacency = Adjacency.build(FACTS, 5, 2)
-    return WalkStream(adjacency, 4, edges=edges, tile=tile, mean=mean, longest=longest, power=power, device=CPU)
+    return WalkStream(adjacency, 4, edges=edges, mean=mean, longest=longest, power=power, seed=seed, device=CPU)
 
 
 def walks_in(prefixes: list[Prefix]) -> list[Prefix]:
@@ -80,7 +81,7 @@ def test_lengths_fit_draws_from_one_plus_poisson(mean: float) -> None:
 @pytest.mark.parametrize("mean", [0.0, 0.5, 1.0, 2.0])
 def test_walks_of_a_batch_have_these_lengths(mean: float) -> None:
     stream = stream_of(edges=600, mean=mean)
-    prefixes = prefixes_of(stream.batch(0, torch.Generator().manual_seed(1)))
+    prefixes = prefixes_of(stream.batch(1, torch.Generator()))
     longest = Counter(len(path.relations) for path in walks_in(prefixes))
     walks = sum(longest.values())
     at_least = [sum(count for length, count in longest.items() if length >= most) for most in range(1, max(longest) + 1)]
@@ -92,8 +93,8 @@ def test_walks_follow_real_edges(family: Dataset) -> None:
     adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
     R = family.num_relations
     facts = set(map(tuple, family.train.tolist()))
-    stream = WalkStream(adjacency, family.num_directed, edges=500, tile=16, mean=1.5, longest=5, power=0.75, device=CPU)
-    prefixes = prefixes_of(stream.batch(0, torch.Generator().manual_seed(0)))
+    stream = WalkStream(adjacency, family.num_directed, edges=500, mean=1.5, longest=5, power=0.75, seed=0, device=CPU)
+    prefixes = prefixes_of(stream.batch(0, torch.Generator()))
     assert max(len(path.relations) for path in prefixes) == 5
     for path in prefixes:
         for head, relation, tail in zip((path.head, *path.tails), path.relations, path.tails, strict=False):
@@ -103,7 +104,7 @@ def test_walks_follow_real_edges(family: Dataset) -> None:
 
 @pytest.mark.parametrize("power", [0.0, 0.75, 1.0, 2.0])
 def test_walks_start_by_the_power_of_the_degree(power: float) -> None:
-    prefixes = prefixes_of(stream_of(edges=6000, mean=0.0, power=power).batch(0, torch.Generator().manual_seed(2)))
+    prefixes = prefixes_of(stream_of(edges=6000, mean=0.0, power=power).batch(2, torch.Generator()))
     count = Counter(path.head for path in prefixes)
     assert count[4] == 0  # no edge leaves it, whatever the power
     weight = [degree**power for degree in DEGREES[:4]]
@@ -113,7 +114,7 @@ def test_walks_start_by_the_power_of_the_degree(power: float) -> None:
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_each_step_is_uniform_over_the_edges_that_leave(depth: int) -> None:
-    prefixes = prefixes_of(stream_of(edges=12_000, mean=2.0, longest=2).batch(0, torch.Generator().manual_seed(3)))
+    prefixes = prefixes_of(stream_of(edges=12_000, mean=2.0, longest=2).batch(3, torch.Generator()))
     taken: Counter[tuple[int, int, int]] = Counter()
     for path in prefixes:
         if len(path.relations) == depth + 1:
@@ -128,7 +129,7 @@ def test_each_step_is_uniform_over_the_edges_that_leave(depth: int) -> None:
 
 
 def test_each_prefix_chooses_each_of_its_matrices_alike() -> None:
-    prefixes = prefixes_of(stream_of(edges=20_000, mean=3.0, longest=4).batch(0, torch.Generator().manual_seed(4)))
+    prefixes = prefixes_of(stream_of(edges=20_000, mean=3.0, longest=4).batch(4, torch.Generator()))
     for length in (1, 2, 3, 4):
         count = Counter(path.chosen for path in prefixes if len(path.relations) == length)
         assert set(count) == set(range(length))
@@ -137,30 +138,43 @@ def test_each_prefix_chooses_each_of_its_matrices_alike() -> None:
             assert chi_square([count[place] for place in range(length)], [expected] * length) < CHI_999[length - 1]
 
 
-def test_shapes_of_levels_are_those_of_their_tiles() -> None:
-    batch = stream_of(edges=300, tile=8).batch(0, torch.Generator().manual_seed(5))
-    for level in batch.levels:
-        shape = (len(level.relation_T), 8)
-        assert level.source_TW.shape == level.tail_TW.shape == level.weight_TW.shape == level.chosen_TW.shape == shape
-        assert set(level.weight_TW.flatten().tolist()) <= {0.0, 1.0}
-        assert (level.chosen_TW <= level.weight_TW).all()  # padding chooses nothing
-    assert torch.equal(batch.levels[0].chosen_TW, batch.levels[0].weight_TW)  # a single fact has one matrix
+def test_rows_of_a_level_are_sorted_by_relation_and_none_is_padding() -> None:
+    stream = stream_of(edges=300)
+    for step in range(3):
+        levels = stream.batch(step, torch.Generator()).levels
+        assert [len(level.relation_T) for level in levels] == stream.at_least  # the same shapes in every step
+        for level in levels:
+            assert level.source_TW.shape == level.tail_TW.shape == level.weight_TW.shape == level.chosen_TW.shape == (len(level.relation_T), 1)
+            assert level.relation_T.tolist() == sorted(level.relation_T.tolist())
+            assert (level.weight_TW == 1).all()
+        assert (levels[0].chosen_TW == 1).all()  # a single fact has one matrix
 
 
 def test_an_epoch_takes_as_many_steps_as_there_are_directed_edges(family: Dataset) -> None:
     adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
-    stream = WalkStream(adjacency, family.num_directed, edges=64, tile=8, mean=1.0, longest=4, power=1.0, device=CPU)
-    per_step = len(prefixes_of(stream.batch(0, torch.Generator().manual_seed(0))))
+    stream = WalkStream(adjacency, family.num_directed, edges=64, mean=1.0, longest=4, power=1.0, seed=0, device=CPU)
+    per_step = len(prefixes_of(stream.batch(0, torch.Generator())))
     assert abs(per_step - 64) <= 2
     assert stream.steps_per_epoch == round(2 * len(family.train) / per_step)
     assert stream_of(edges=10_000).steps_per_epoch == 1
 
 
-def test_the_same_generator_state_draws_the_same_walks() -> None:
-    stream = stream_of(edges=200)
-    first, second, third = (prefixes_of(stream.batch(0, torch.Generator().manual_seed(seed))) for seed in (1, 1, 2))
-    assert first == second
-    assert first != third
-    generator = torch.Generator().manual_seed(1)
-    assert prefixes_of(stream.batch(0, generator)) == first
-    assert prefixes_of(stream.batch(0, generator)) != first  # fresh walks, though the step's number is the same
+def test_walks_depend_on_the_seed_and_the_step_alone(family: Dataset) -> None:
+    def steps(seed: int, order: list[int]) -> dict[int, list[Prefix]]:
+        adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
+        stream = WalkStream(adjacency, family.num_directed, edges=40, mean=1.0, longest=4, power=1.0, seed=seed, device=CPU)
+        return {step: prefixes_of(stream.batch(step, torch.Generator().manual_seed(step))) for step in order}
+
+    many = 3 * (2 * 40) // 40 + 40  # some epochs
+    forth, back, other = steps(1, [*range(many)]), steps(1, [*reversed(range(many))]), steps(2, [*range(many)])
+    assert forth == back
+    assert all(forth[step] != other[step] for step in range(many))
+    assert len({tuple(prefixes) for prefixes in forth.values()}) == many  # fresh walks in every step
+
+
+def test_many_steps_are_planned_in_parts(monkeypatch: pytest.MonkeyPatch, family: Dataset) -> None:
+    monkeypatch.setattr(walks_module, "MOST_PLANNED", 100)
+    adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
+    stream = WalkStream(adjacency, family.num_directed, edges=40, mean=1.0, longest=4, power=1.0, seed=0, device=CPU)
+    assert stream.planned_steps == 2 < stream.steps_per_epoch
+    assert len({tuple(prefixes_of(stream.batch(step, torch.Generator()))) for step in range(7)}) == 7

@@ -47,7 +47,7 @@ class FixedNoise(NoiseSource):
 
 def started(settings: Settings, entities: int = ENTITIES, num_directed: int = DIRECTED) -> Parameters:
     """Return parameters in mid-training: counters well above zero and all different."""
-    parameters = initial_parameters(entities, num_directed, settings.model, torch.Generator().manual_seed(3))
+    parameters = initial_parameters(entities, num_directed, settings, torch.Generator().manual_seed(3))
     generator = torch.Generator().manual_seed(4)  # its own: the coder's first values must not shift what comes after them
     for vectors in (parameters.head_ED, parameters.tail_ED):
         vectors.copy_(torch.randn(vectors.shape, generator=generator))
@@ -112,7 +112,7 @@ def test_counters_of_one_walk() -> None:
 
 def test_prefixes_are_counted_at_their_heads(family: Dataset) -> None:
     adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
-    stream = WalkStream(adjacency, family.num_directed, edges=200, tile=8, mean=1.5, longest=5, power=1.0, device=CPU)
+    stream = WalkStream(adjacency, family.num_directed, edges=200, mean=1.5, longest=5, power=1.0, seed=0, device=CPU)
     for batch in (stream.batch(0, torch.Generator().manual_seed(0)), batch_of(random_walks(20, 9, 3, 4, 1), 4, empty_tiles=2)):
         expected = Counter(path.head for path in prefixes_of(batch))
         assert prefixes_per_head(batch, family.num_entities).tolist() == [expected[entity] for entity in range(family.num_entities)]
@@ -125,12 +125,12 @@ def test_fast_and_plain_products_take_the_same_steps(name: str, family: Dataset,
     stream: FactStream | WalkStream = FactStream(facts, family.num_directed, edges=48, tile=8, seed=0, device=CPU)
     if name == "joint+comp":
         adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
-        stream = WalkStream(adjacency, family.num_directed, edges=48, tile=8, mean=1.0, longest=4, power=1.0, device=CPU)
+        stream = WalkStream(adjacency, family.num_directed, edges=48, mean=1.0, longest=4, power=1.0, seed=0, device=CPU)
     noise = NoiseSource(facts, "uniform", CPU)
     results = []
     for plain in (False, True):
         if plain:
-            monkeypatch.setattr(paths_module, "tiles_of", PlainTiles)
+            monkeypatch.setattr(paths_module, "tiles_of", lambda matrix_SDD, relation_T, width: PlainTiles(matrix_SDD, relation_T))
         generator = torch.Generator().manual_seed(1)
         parameters = started(settings, family.num_entities, family.num_directed)
         for step in range(5):

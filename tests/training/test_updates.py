@@ -43,7 +43,7 @@ def settings(**changes: Any) -> Settings:
 
 def first(settings: Settings) -> Parameters:
     """Heads (1, 0), (1, 0), (1, 0), (2, 0); tails (0, 1), (0, 2), (0, 4), (0, 8); three matrices I; all counters 0."""
-    parameters = initial_parameters(4, 3, settings.model, torch.Generator())
+    parameters = initial_parameters(4, 3, settings, torch.Generator())
     parameters.head_ED.copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [2.0, 0.0]]))
     parameters.tail_ED.copy_(torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 4.0], [0.0, 8.0]]))
     parameters.matrix_SDD.copy_(torch.eye(2).expand(3, 2, 2))

@@ -1,12 +1,13 @@
 """Is a dimension of the codes one topic? Whether its strongest relations share a domain more often than chance, by permutation.
 
-The domain of a relation is the first part of its name: ``film`` of /film/film/country, ``city`` of city_country. For each dimension, of its ten
-relations with the largest share (a relation and its inverse count as one, by the larger),
+The domain of a relation is the first part of its name: ``film`` of /film/film/country, ``city`` of city_country. For each dimension, of the relations
+that live on it (at least a tenth of their code lies there; a relation and its inverse count as one, by the larger share), the ten with the largest,
 
     agreement = share of the pairs among them that have the same domain
 
 and chance is the same figure with the domains dealt out anew among all relations. p = (1 + deals that agree as well)/(1 + deals), for each dimension
-by itself and for the mean over dimensions (Fisher's permutation test). Which relations are frequent plays no part: names are dealt, codes stay.
+by itself and for the mean over dimensions (Fisher's permutation test). Which relations are frequent plays no part, nor how many live on a dimension:
+names are dealt, codes stay. A dimension with fewer than two relations has no pairs, and is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from relcode.analysis.codes import RelationCodes
+from relcode.analysis.codes import LARGE, RelationCodes
 from relcode.graph.vocab import Vocab
 
 STRONGEST = 10
@@ -57,7 +58,7 @@ class Topic:
 
 @dataclass(frozen=True, eq=False)
 class TopicTest:
-    """All dimensions that at least two relations are strong in; ``agreement`` and ``chance`` are means over them."""
+    """All dimensions that at least two relations live on; ``agreement`` and ``chance`` are means over them."""
 
     topics: tuple[Topic, ...]
     agreement: float
@@ -87,8 +88,8 @@ class TopicTest:
         if not self.topics:
             return "no dimension has two relations, so none can be a topic"
         return (
-            f"of two among a dimension's {STRONGEST} strongest relations, {self.agreement:.0%} share their domain; {self.chance:.0%} by chance"
-            f" (p = {self.p_value:.2g}); {self.significant} of {len(self.topics)} dimensions do by themselves"
+            f"of two among a dimension's relations (a tenth of a code or more, the {STRONGEST} strongest), {self.agreement:.0%} share their domain;"
+            f" {self.chance:.0%} by chance (p = {self.p_value:.2g}); {self.significant} of {len(self.topics)} dimensions do by themselves"
         )
 
 
@@ -115,13 +116,17 @@ def topic_test(codes: RelationCodes, relations: Vocab, generator: torch.Generato
 
 
 def strongest_relations(codes: RelationCodes, most: int) -> dict[int, Tensor]:
-    """Return for each dimension (from 0) its strongest relations as named, largest share first; dimensions with fewer than two are left out."""
+    """Return for each dimension (from 0) the relations, as named, that have a tenth of their code or more there, largest share first, ``most`` at most.
+
+    A relation with a crumb of its code on a dimension does not live there, and says nothing of what it stands for. Dimensions with fewer than two
+    relations are left out.
+    """
     share_RC = codes.share_SC.reshape(2, codes.num_relations, -1).amax(dim=0)
     found = {}
     for dimension in range(codes.num_dimensions):
         share_R = share_RC[:, dimension].tolist()
         # Ties go by name, so that the order of relations in a file does not matter.
-        order = sorted((row for row in range(len(share_R)) if share_R[row] > 0), key=lambda row: (-share_R[row], codes.names[row]))
+        order = sorted((row for row in range(len(share_R)) if share_R[row] >= LARGE), key=lambda row: (-share_R[row], codes.names[row]))
         if len(order) > 1:
             found[dimension] = torch.tensor(order[:most])
     return found

@@ -11,17 +11,10 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-
-def saturating_sigmoid(x: Tensor, limit: float) -> Tensor:
-    """Return σ(x), exactly 0 for x ≤ −limit and exactly 1 for x ≥ limit, as the released program's table has it."""
-    sigmoid = torch.sigmoid(x)
-    if math.isinf(limit):
-        return sigmoid
-    return torch.where(x <= -limit, 0.0, torch.where(x >= limit, 1.0, sigmoid))
+from relcode.ops.rows import saturating_sigmoid
 
 
 def gold_weight(x: Tensor, noises: int, saturation: float = math.inf) -> Tensor:
@@ -34,7 +27,11 @@ def noise_weight(x: Tensor, noises: int, saturation: float = math.inf) -> Tensor
     return -saturating_sigmoid(x - math.log(noises), saturation)
 
 
+def gold_loss(x: Tensor, noises: int) -> Tensor:
+    """Return −ln σ(x − ln k), the fact's part of the loss."""
+    return -logsigmoid(x - math.log(noises))
+
+
 def nce_loss(gold: Tensor, noise: Tensor, noises: int) -> Tensor:
     """Return −ln σ(x − ln k) − (k/K) Σ_K ln σ(ln k − x*) for each row; the K draws together weigh as much as k noises."""
-    log_k = math.log(noises)
-    return -logsigmoid(gold - log_k) - noises * logsigmoid(log_k - noise).mean(-1)
+    return gold_loss(gold, noises) - noises * logsigmoid(math.log(noises) - noise).mean(-1)

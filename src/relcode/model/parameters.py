@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from relcode.config import CoderSettings, ModelSettings, Settings, UpdateSettings
+from relcode.config import CoderSettings, Settings, UpdateSettings
 from relcode.model.score import Scorer
 
 
@@ -31,7 +31,7 @@ class Parameters:
     encoder_CQ: Tensor | None = None  # A
     decoder_CQ: Tensor | None = None  # Bᵀ
     coder_count: Tensor | None = None
-    head_square_ED: Tensor | None = None  # Adagrad's sums of squared gradients, where the objective is softmax
+    head_square_ED: Tensor | None = None  # Adagrad's sums of squared gradients, where it is in use
     tail_square_ED: Tensor | None = None
     matrix_square_SDD: Tensor | None = None
 
@@ -55,13 +55,14 @@ class Parameters:
 
 
 def initial_parameters(
-    num_entities: int, num_directed: int, settings: ModelSettings, generator: torch.Generator, device: torch.device | str = "cpu"
+    num_entities: int, num_directed: int, settings: Settings, generator: torch.Generator, device: torch.device | str = "cpu"
 ) -> Parameters:
     """Draw the first values: vectors N(0, 1/d) with u = v, matrices (I + G)/2 with G ~ N(0, 1/d), A ~ N(0, 1/d) and B = Aᵀ.
 
     Drawn on the CPU, so that a seed means the same on every device.
     """
-    d, c = settings.size, settings.code_dim
+    model = settings.model
+    d, c = model.size, model.code_dim
     std = 1 / math.sqrt(d)
 
     def gaussian(*shape: int) -> Tensor:
@@ -69,21 +70,20 @@ def initial_parameters(
 
     vector_ED = gaussian(num_entities, d)
     matrix_SDD = gaussian(num_directed, d, d)
-    if settings.initial == "identity":
+    if model.initial == "identity":
         matrix_SDD.add_(torch.eye(d, device=device)).div_(2)
-    elif settings.initial != "gaussian":
+    elif model.initial != "gaussian":
         matrix_SDD.div_(8)
-        if settings.initial == "leaning":
+        if model.initial == "leaning":
             matrix_SDD.add_(torch.eye(d, device=device), alpha=0.25)
-    encoder_CQ = gaussian(c, d * d) if settings.autoencoder else None
-    adagrad = settings.objective == "softmax"
+    encoder_CQ = gaussian(c, d * d) if model.autoencoder else None
 
     def counter(*shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=device)
 
     return Parameters(
         head_ED=vector_ED,
-        tail_ED=None if settings.shared else vector_ED.clone(),
+        tail_ED=None if model.shared else vector_ED.clone(),
         matrix_SDD=matrix_SDD,
         head_count_E=counter(num_entities),
         tail_count_E=counter(num_entities),
@@ -91,9 +91,9 @@ def initial_parameters(
         encoder_CQ=encoder_CQ,
         decoder_CQ=None if encoder_CQ is None else encoder_CQ.clone(),
         coder_count=None if encoder_CQ is None else counter(),
-        head_square_ED=torch.zeros_like(vector_ED) if adagrad else None,
-        tail_square_ED=torch.zeros_like(vector_ED) if adagrad and not settings.shared else None,
-        matrix_square_SDD=torch.zeros_like(matrix_SDD) if adagrad else None,
+        head_square_ED=torch.zeros_like(vector_ED) if settings.adagrad else None,
+        tail_square_ED=torch.zeros_like(vector_ED) if settings.adagrad and not model.shared else None,
+        matrix_square_SDD=torch.zeros_like(matrix_SDD) if settings.adagrad else None,
     )
 
 
@@ -114,13 +114,13 @@ def enlarge(old: Parameters, added: Parameters) -> Parameters:
     return Parameters(**{name: joined(name, value, new[name].to(value.device)) for name, value in old.tensors().items()})
 
 
-def tensor_names(settings: ModelSettings) -> tuple[frozenset[str], frozenset[str]]:
+def tensor_names(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
     """Return which tensors a model of these settings has, and which more its training has."""
     names = {item.name for item in fields(Parameters)}
-    training = {name for name in names if "_square_" in name} if settings.objective == "softmax" else set()
-    if settings.shared:
+    training = {name for name in names if "_square_" in name} if settings.adagrad else set()
+    if settings.model.shared:
         names, training = names - {"tail_ED"}, training - {"tail_square_ED"}
-    if not settings.autoencoder:
+    if not settings.model.autoencoder:
         names -= {"encoder_CQ", "decoder_CQ", "coder_count"}
     return frozenset(name for name in names if "_square_" not in name), frozenset(training)
 

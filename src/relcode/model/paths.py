@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from relcode.model.nce import gold_weight, nce_loss, noise_weight
+from relcode.model.nce import gold_loss, gold_weight
+from relcode.ops.noises import noise_push
 from relcode.ops.rows import limit_norm
-from relcode.ops.tiles import PlainTiles, tiles_of
+from relcode.ops.tiles import PlainTiles, matrix_norms, tiles_of
 from relcode.sampling.batches import Level
 
 
@@ -36,17 +37,24 @@ class LevelGradients:
     pull_TWD: Tensor  # right factor, zero where another matrix of the path is updated
     tail_TWD: Tensor
     noise_GKD: Tensor
-    matrix_curve_T: Tensor
-    tail_curve_TW: Tensor
-    noise_curve_GK: Tensor
+    curves: LevelCurves | None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCurves:
+    """Bounds on the curvature along a level's directions."""
+
+    row_TW: Tensor  # of the rows' own pulls, those of longer paths included
+    matrix_T: Tensor
+    tail_TW: Tensor
+    noise_GK: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class PathGradients:
-    """Ascent directions of a batch with the curvature along each, and its loss summed over all prefixes."""
+    """Ascent directions of a batch, where asked with the curvature along each, and its loss summed over all prefixes."""
 
     head_TWD: Tensor
-    head_curve_TW: Tensor
     levels: tuple[LevelGradients, ...]
     loss: Tensor
 
@@ -60,6 +68,7 @@ class NceRule:
     factor_limit: float = math.inf
     one_matrix: bool = False
     normalise: bool = True
+    curves: bool = True  # whether curvatures are asked for too
 
 
 def path_gradients(
@@ -69,21 +78,25 @@ def path_gradients(
     its noises, shared by the rows of a tile (G = T) or by all (G = 1)."""
     ups: list[_Up] = []
     x_TWD = head_TWD
+    scale_S = math.sqrt(head_TWD.shape[-1]) / matrix_norms(matrix_SDD, [level.relation_T for level in levels]) if rule.normalise else None
     for index, (level, tail_TWD, noise_GKD) in enumerate(zip(levels, tails, noises, strict=True)):
         if index:
             x_TWD = ups[-1].after_TWD.flatten(0, 1)[level.source_TW]
-        ups.append(_go_up(level, x_TWD, tail_TWD, noise_GKD, matrix_SDD, rule))
+        scale_T11 = None if scale_S is None else scale_S[level.relation_T][:, None, None]
+        ups.append(_go_up(level, x_TWD, tail_TWD, noise_GKD, matrix_SDD, scale_T11, rule))
     loss = torch.stack([up.loss for up in ups]).sum()
     found: list[LevelGradients] = []
-    down: tuple[Tensor, Tensor, Tensor] | None = None  # all gradients, those still waiting for their matrix, and curvatures, at this level's y
+    down: tuple[Tensor, Tensor] | None = None  # all gradients at this level's y, and those still waiting for their matrix
+    curve_TW: Tensor | None = None
     for index in reversed(range(len(levels))):
         level, up = levels[index], ups[index]
         all_TWD = waiting_TWD = up.towards_after_TWD
-        curve_TW = up.row_curve_TW
         if down is not None:
-            all_TWD, waiting_TWD, curve_TW = all_TWD + down[0], waiting_TWD + down[1], curve_TW + down[2]
+            all_TWD, waiting_TWD = all_TWD + down[0], waiting_TWD + down[1]
         pull_TWD = waiting_TWD * level.chosen_TW[..., None] if rule.one_matrix else all_TWD
-        used_TW = level.chosen_TW if rule.one_matrix else level.weight_TW
+        curves = None
+        if rule.curves:
+            curves = up.curves(level, curve_TW, level.chosen_TW if rule.one_matrix else level.weight_TW)
         found.append(
             LevelGradients(
                 tiles=up.tiles,
@@ -91,9 +104,7 @@ def path_gradients(
                 pull_TWD=limit_norm(pull_TWD, rule.factor_limit),
                 tail_TWD=up.tail_TWD,
                 noise_GKD=up.noise_GKD,
-                matrix_curve_T=(curve_TW * used_TW * squared(up.before_TWD)).sum(1) * up.scale_T,
-                tail_curve_TW=up.tail_curve_TW,
-                noise_curve_GK=up.noise_curve_GK,
+                curves=curves,
             )
         )
         back_TWD = up.back(all_TWD)
@@ -101,12 +112,10 @@ def path_gradients(
             break
         passed_TWD = up.back(waiting_TWD - pull_TWD) if rule.one_matrix else back_TWD
         below = ups[index - 1]
-        down = (
-            _rows_below(back_TWD, level, below.after_TWD),
-            _rows_below(passed_TWD, level, below.after_TWD),
-            _rows_below(curve_TW[..., None], level, below.row_curve_TW[..., None]).squeeze(-1),
-        )
-    return PathGradients(back_TWD, curve_TW, tuple(reversed(found)), loss)
+        down = (_rows_below(back_TWD, level, below.after_TWD), _rows_below(passed_TWD, level, below.after_TWD))
+        if curves is not None:
+            curve_TW = _rows_below(curves.row_TW[..., None], level, below.pull_TW[..., None]).squeeze(-1)
+    return PathGradients(back_TWD, tuple(reversed(found)), loss)
 
 
 def squared(x: Tensor) -> Tensor:
@@ -119,47 +128,64 @@ class _Up:
     """What the way up leaves for the way down."""
 
     tiles: PlainTiles
+    scale_T11: Tensor | None
     before_TWD: Tensor
     after_TWD: Tensor
     towards_after_TWD: Tensor
     tail_TWD: Tensor
     noise_GKD: Tensor
-    row_curve_TW: Tensor
-    tail_curve_TW: Tensor
-    noise_curve_GK: Tensor
-    scale_T: Tensor
+    pull_TW: Tensor
+    push_GXK: Tensor
+    gold_TWD: Tensor  # vectors of the tails, and of the noises
+    other_GKD: Tensor
     loss: Tensor
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ with the matrix in force."""
-        return self.tiles.back(g_TWD * self.scale_T[:, None, None])
+        return self.tiles.back(g_TWD if self.scale_T11 is None else g_TWD * self.scale_T11)
+
+    def curves(self, level: Level, above_TW: Tensor | None, used_TW: Tensor) -> LevelCurves:
+        """Return the curvatures at this level; ``above_TW`` are those of the longer paths, ``used_TW`` the rows whose matrix is updated."""
+        y_GXD = self.after_TWD.view(*self.push_GXK.shape[:2], -1)
+        row_TW = self.pull_TW * squared(self.gold_TWD) - torch.bmm(self.push_GXK, squared(self.other_GKD)[..., None]).view_as(self.pull_TW)
+        row_TW = row_TW if above_TW is None else row_TW + above_TW
+        matrix_T = (row_TW * used_TW * squared(self.before_TWD)).sum(1)
+        return LevelCurves(
+            row_TW=row_TW,
+            matrix_T=matrix_T if self.scale_T11 is None else matrix_T * self.scale_T11[:, 0, 0],
+            tail_TW=self.pull_TW * squared(self.after_TWD),
+            noise_GK=-torch.bmm(self.push_GXK.transpose(1, 2), squared(y_GXD)[..., None]).squeeze(-1),
+        )
 
 
-def _go_up(level: Level, x_TWD: Tensor, tail_TWD: Tensor, noise_GKD: Tensor, matrix_SDD: Tensor, rule: NceRule) -> _Up:
+def _go_up(
+    level: Level, x_TWD: Tensor, tail_TWD: Tensor, noise_GKD: Tensor, matrix_SDD: Tensor, scale_T11: Tensor | None, rule: NceRule
+) -> _Up:
     """Take one step: y = x M_r, scores against the tail and the noises, and the objective's pull on y, tail and noises."""
-    d, draws = x_TWD.shape[-1], noise_GKD.shape[1]
-    tiles = tiles_of(matrix_SDD, level.relation_T)
-    scale_T = math.sqrt(d) / tiles.norm() if rule.normalise else matrix_SDD.new_ones(len(level.relation_T))
-    y_TWD = tiles.product(x_TWD) * scale_T[:, None, None]
+    tiles = tiles_of(matrix_SDD, level.relation_T, level.weight_TW.shape[1])
+    y_TWD = tiles.product(x_TWD)
+    if scale_T11 is not None:
+        y_TWD = y_TWD * scale_T11
     gold_TW = torch.linalg.vecdot(y_TWD, tail_TWD)
-    y_GXD = y_TWD.view(len(noise_GKD), -1, d)  # rows that share their noises: those of a tile, or all of them
-    noise_GXK = torch.bmm(y_GXD, noise_GKD.transpose(1, 2))
+    y_GXD = y_TWD.view(len(noise_GKD), -1, y_TWD.shape[-1])  # rows that share their noises: those of a tile, or all of them
     pull_TW = gold_weight(gold_TW, rule.noises, rule.saturation) * level.weight_TW
-    weight_GX = level.weight_TW.view(y_GXD.shape[:2])
-    push_GXK = noise_weight(noise_GXK, rule.noises, rule.saturation) * (weight_GX[..., None] * (rule.noises / draws))
+    push_GXK, loss_GX = noise_push(
+        torch.bmm(y_GXD, noise_GKD.transpose(1, 2)), level.weight_TW.view(y_GXD.shape[:2]), rule.noises, rule.saturation
+    )
     gold_GXD = (pull_TW[..., None] * tail_TWD).view_as(y_GXD)
     return _Up(
         tiles=tiles,
+        scale_T11=scale_T11,
         before_TWD=x_TWD,
         after_TWD=y_TWD,
         towards_after_TWD=torch.baddbmm(gold_GXD, push_GXK, noise_GKD).view_as(y_TWD),
         tail_TWD=pull_TW[..., None] * y_TWD,
         noise_GKD=torch.bmm(push_GXK.transpose(1, 2), y_GXD),
-        row_curve_TW=pull_TW * squared(tail_TWD) - torch.bmm(push_GXK, squared(noise_GKD)[..., None]).view_as(pull_TW),
-        tail_curve_TW=pull_TW * squared(y_TWD),
-        noise_curve_GK=-torch.bmm(push_GXK.transpose(1, 2), squared(y_GXD)[..., None]).squeeze(-1),
-        scale_T=scale_T,
-        loss=(nce_loss(gold_TW.view(weight_GX.shape), noise_GXK, rule.noises) * weight_GX).sum(),
+        pull_TW=pull_TW,
+        push_GXK=push_GXK,
+        gold_TWD=tail_TWD,
+        other_GKD=noise_GKD,
+        loss=loss_GX.sum() + (gold_loss(gold_TW, rule.noises) * level.weight_TW).sum(),
     )
 
 

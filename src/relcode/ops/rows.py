@@ -20,6 +20,14 @@ def limit_norm(x: Tensor, limit: float) -> Tensor:
     return x * (limit / x.norm(dim=-1, keepdim=True).clamp_min(1e-30)).clamp_max(1)
 
 
+def saturating_sigmoid(x: Tensor, limit: float) -> Tensor:
+    """Return σ(x), exactly 0 for x ≤ −limit and exactly 1 for x ≥ limit, as the released program's table has it."""
+    sigmoid = torch.sigmoid(x)
+    if math.isinf(limit):
+        return sigmoid
+    return torch.where(x <= -limit, 0.0, torch.where(x >= limit, 1.0, sigmoid))
+
+
 def cumulative(weight_X: Tensor) -> Tensor:
     """Return the running share of the total weight, in float64, as :func:`draw_rows` wants it."""
     sum_X = weight_X.double().cumsum(0)

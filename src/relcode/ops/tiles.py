@@ -9,13 +9,27 @@ A tile is W rows that share a relation, so that the step of a whole batch is a f
 
 :class:`PlainTiles` is the truth. :class:`CpuTiles` multiplies with the matrices where they lie (no copy of a D×D matrix is ever made) and takes
 neighbouring tiles of a relation together. :class:`CudaTiles` gathers the matrices once for single batched products, with shapes that do not depend on
-the data.
+the data. Rows that are sorted by relation need no padding: they are tiles of one row each (W = 1), and :class:`GroupedTiles` finds the larger ones
+in them and multiplies with the matrices where they lie.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+
+
+def matrix_norms(matrix_SDD: Tensor, relations: Sequence[Tensor]) -> Tensor:
+    """Return ‖M_r‖ (Frobenius) of the relations named, at their places among all; the others may be 1."""
+    if matrix_SDD.is_cuda:  # without knowing which they are
+        return matrix_SDD.flatten(1).norm(dim=1)
+    norm_S = matrix_SDD.new_ones(len(matrix_SDD))
+    used = torch.cat([relation.flatten() for relation in relations]).unique().tolist()
+    for relation in used:
+        norm_S[relation] = torch.linalg.vector_norm(matrix_SDD[relation])
+    return norm_S
 
 
 class PlainTiles:
@@ -25,10 +39,6 @@ class PlainTiles:
         """Look at the matrices of the tiles' relations."""
         self.matrix_SDD = matrix_SDD
         self.relation_T = relation_T
-
-    def norm(self) -> Tensor:
-        """Return ‖M_r‖ (Frobenius) for each tile."""
-        return torch.stack([matrix_DD.norm() for matrix_DD in self.matrix_SDD[self.relation_T]])
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return y[t, w] = x[t, w] M_r."""
@@ -53,11 +63,6 @@ class CpuTiles(PlainTiles):
         relation_X, length_X = torch.unique_consecutive(relation_T, return_counts=True)
         self.relations: list[int] = relation_X.tolist()
         self.lengths: list[int] = length_X.tolist()
-
-    def norm(self) -> Tensor:
-        """Return ‖M_r‖ for each tile."""
-        norm_X = torch.stack([self.matrix_SDD[relation].norm() for relation in self.relations])
-        return norm_X.repeat_interleave(torch.tensor(self.lengths))
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
@@ -93,10 +98,6 @@ class CudaTiles(PlainTiles):
         super().__init__(matrix_SDD, relation_T)
         self.matrix_TDD = matrix_SDD[relation_T]
 
-    def norm(self) -> Tensor:
-        """Return ‖M_r‖ for each tile."""
-        return self.matrix_TDD.flatten(1).norm(dim=1)
-
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
         return torch.bmm(x_TWD, self.matrix_TDD)
@@ -111,6 +112,38 @@ class CudaTiles(PlainTiles):
         self.matrix_SDD.index_add_(0, self.relation_T, torch.bmm(x_TWD.transpose(1, 2), g_TWD * rate_T11))
 
 
-def tiles_of(matrix_SDD: Tensor, relation_T: Tensor) -> PlainTiles:
-    """Return the version that is fast where the matrices are."""
-    return CudaTiles(matrix_SDD, relation_T) if matrix_SDD.is_cuda else CpuTiles(matrix_SDD, relation_T)
+class GroupedTiles(PlainTiles):
+    """Rows sorted by relation (W = 1), by a kernel that reads the matrices where they lie."""
+
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+        """Cut the rows of each relation into tiles."""
+        from relcode.ops.kernels import runs_of, tiles_in
+
+        super().__init__(matrix_SDD, relation_T)
+        self.tiles = tiles_in(runs_of(relation_T, len(matrix_SDD)), len(relation_T))
+
+    def product(self, x_TWD: Tensor) -> Tensor:
+        """Return x M_r."""
+        return self._product(x_TWD, back=False)
+
+    def back(self, g_TWD: Tensor) -> Tensor:
+        """Return g M_rᵀ."""
+        return self._product(g_TWD, back=True)
+
+    def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
+        """Add rate_r · Σ_w x_wᵀ g_w."""
+        from relcode.ops.kernels import climb_outer_
+
+        climb_outer_(self.matrix_SDD, None, self.relation_T, x_TWD.flatten(0, 1), g_TWD.flatten(0, 1), rate_S)
+
+    def _product(self, x_TWD: Tensor, back: bool) -> Tensor:
+        from relcode.ops.kernels import grouped_product
+
+        return grouped_product(x_TWD.flatten(0, 1), self.matrix_SDD, self.tiles, back).view_as(x_TWD)
+
+
+def tiles_of(matrix_SDD: Tensor, relation_T: Tensor, width: int | None = None) -> PlainTiles:
+    """Return the version that is fast where the matrices are; ``width`` is that of the tiles, 1 for rows sorted by relation."""
+    if not matrix_SDD.is_cuda:
+        return CpuTiles(matrix_SDD, relation_T)
+    return GroupedTiles(matrix_SDD, relation_T) if width == 1 else CudaTiles(matrix_SDD, relation_T)

@@ -27,7 +27,7 @@ def parameters_of(tensors: Mapping[str, Tensor], settings: Settings, data: Mappi
     """
     dim = settings.model.size
     sizes = {"E": int(data["entities"]), "S": 2 * int(data["relations"]), "D": dim, "C": settings.model.code_dim, "Q": dim * dim}
-    needed, of_training = tensor_names(settings.model)
+    needed, of_training = tensor_names(settings)
     if of_training & set(tensors):  # a checkpoint has all of them, weights alone have none
         needed |= of_training
     for name in sorted({*needed, *tensors}):

@@ -46,14 +46,14 @@ def group_by_relation(relation_P: Tensor, num_directed: int, width: int) -> tupl
     """Lay P rows out in tiles of ``width`` rows of one relation.
 
     Returns the relation of each tile and, for each place in a tile, the row that stands there (P where none does). The number of tiles on
-    CUDA is the most there can be, ⌊P/W⌋ + min(P, S), so that shapes do not depend on the data and nothing waits for the device; tiles
-    nobody needs are empty.
+    CUDA is the most there can be, ⌊P/W⌋ + min(P, S) (P for tiles of one row), so that shapes do not depend on the data and nothing waits for the
+    device; tiles nobody needs are empty.
     """
     rows, device = len(relation_P), relation_P.device
     order_P = torch.argsort(relation_P, stable=True)
     count_S = row_counts(relation_P, torch.ones_like(relation_P), num_directed)
     tiles_S = (count_S + width - 1) // width
-    most = int(tiles_S.sum()) if device.type == "cpu" else rows // width + min(rows, num_directed)
+    most = int(tiles_S.sum()) if device.type == "cpu" else rows if width == 1 else rows // width + min(rows, num_directed)
     first_tile_S = tiles_S.cumsum(0) - tiles_S
     first_row_S = count_S.cumsum(0) - count_S
     sorted_P = relation_P[order_P]
@@ -65,7 +65,3 @@ def group_by_relation(relation_P: Tensor, num_directed: int, width: int) -> tupl
     # Empty tiles are spread over all relations: the zeros they add would otherwise queue up at one matrix.
     return torch.where(relation_T < num_directed, relation_T, tile_T % num_directed), source_TW
 
-
-def take_rows(values_P: Tensor, source_TW: Tensor, padding: int = 0) -> Tensor:
-    """Return ``values_P`` in the places of a tiling, ``padding`` where no row stands."""
-    return torch.cat([values_P, values_P.new_full((1,), padding)])[source_TW]

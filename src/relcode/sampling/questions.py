@@ -147,7 +147,7 @@ class PathStream:
         generator = torch.Generator(device).manual_seed(epoch_seed(self.seed + PATH_SEED, epoch))
         first_P = torch.randint(len(self.head_N), (steps * self.tiles * self.tile,), generator=generator, device=device)
         middle_P = self.adjacency.tail_N[first_P]
-        second_P = random_edges(self.adjacency, middle_P, generator)
+        second_P = random_edges(self.adjacency, self.adjacency.degree_E, middle_P, generator)
         head_P, tail_P = self.head_N[first_P], self.adjacency.tail_N[second_P]
         pair_P = self.adjacency.relation_N[first_P] * self.num_directed + self.adjacency.relation_N[second_P]
         onward_X = (head_P != tail_P).nonzero()[:, 0]

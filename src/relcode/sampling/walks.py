@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import fields
 
 import torch
 from torch import Tensor
 
 from relcode.graph.adjacency import Adjacency
 from relcode.ops.rows import cumulative, draw_rows
-from relcode.sampling.batches import Level, PathBatch, group_by_relation, take_rows
+from relcode.sampling.batches import Level, PathBatch
+from relcode.sampling.facts import epoch_seed
+
+MOST_PLANNED = 1 << 21  # path steps that are drawn at once
 
 
 def walks_per_length(walks: int, mean: float, longest: int) -> list[int]:
@@ -28,49 +33,58 @@ def walks_per_length(walks: int, mean: float, longest: int) -> list[int]:
     return at_least
 
 
-def random_edges(adjacency: Adjacency, head_P: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one outgoing edge of each entity, uniformly."""
-    degree_P = adjacency.degree_E[head_P]
-    draw_P = torch.rand(len(head_P), generator=generator, device=head_P.device, dtype=torch.float64)
-    return adjacency.offset_E1[head_P] + (draw_P * degree_P).long().clamp_max(degree_P - 1)
+def random_edges(adjacency: Adjacency, degree_E: Tensor, head: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one outgoing edge of each entity, uniformly; ``degree_E`` are the adjacency's, which cost a pass over all entities."""
+    degree = degree_E[head]
+    draw = torch.rand(head.shape, generator=generator, device=head.device, dtype=torch.float64)
+    return adjacency.offset_E1[head] + (draw * degree).long().clamp_max(degree - 1)
 
 
 class WalkStream:
-    """Serves random walks over the directed edges: a head ∝ degree^power, then each step uniform over the edges that leave (backtracking allowed)."""
+    """Serves random walks over the directed edges: a head ∝ degree^power, then each step uniform over the edges that leave (backtracking allowed).
+
+    Fresh walks are drawn for many steps at once, and those of a step are sorted by relation at each level, without padding. What is drawn depends on
+    the seed and the step's number alone, so that a stopped run goes on exactly where it was.
+    """
 
     def __init__(
-        self, adjacency: Adjacency, num_directed: int, *, edges: int, tile: int, mean: float, longest: int, power: float, device: torch.device
+        self, adjacency: Adjacency, num_directed: int, *, edges: int, mean: float, longest: int, power: float, seed: int, device: torch.device
     ) -> None:
         """Hold the edges on ``device``; a step takes about ``edges`` path steps, an epoch as many as there are directed edges."""
         self.adjacency = adjacency.to(device)
-        self.num_directed = num_directed
-        self.tile = tile
+        self.num_directed, self.seed = num_directed, seed
         per_thousand = sum(walks_per_length(1000, mean, longest))
         self.at_least = walks_per_length(max(1, round(edges * 1000 / per_thousand)), mean, longest)
         self.steps_per_epoch = max(1, round(len(self.adjacency.tail_N) / sum(self.at_least)))
-        self.cumulative_E = cumulative(self.adjacency.degree_E.double().pow(power) * (self.adjacency.degree_E > 0))
+        self.planned_steps = min(self.steps_per_epoch, max(1, MOST_PLANNED // sum(self.at_least)))
+        self.degree_E = self.adjacency.degree_E
+        self.cumulative_E = cumulative(self.degree_E.double().pow(power) * (self.degree_E > 0))
+        self._planned: tuple[int, tuple[Level, ...]] | None = None
 
     def batch(self, step: int, generator: torch.Generator) -> PathBatch:
-        """Draw fresh walks; ``step`` plays no part."""
-        here_P = draw_rows(self.cumulative_E, (self.at_least[0],), generator)
-        row_P = here_P  # at level 1 a row comes from its entity, later from its row of the level before
-        levels: list[Level] = []
-        for length, count in enumerate(self.at_least, start=1):
-            edge_P = random_edges(self.adjacency, here_P[:count], generator)
-            relation_T, source_TW = group_by_relation(self.adjacency.relation_N[edge_P], self.num_directed, self.tile)
-            tail_P = self.adjacency.tail_N[edge_P]
-            chosen_P = (torch.rand(count, generator=generator, device=edge_P.device) * length < 1).float()
-            weight_TW = (source_TW < count).float()
-            levels.append(
-                Level(relation_T, take_rows(row_P[:count], source_TW), take_rows(tail_P, source_TW), weight_TW, take_rows(chosen_P, source_TW))
-            )
-            here_P = tail_P
-            row_P = self._places(source_TW, count)
-        return PathBatch(tuple(levels))
+        """Return the walks of the given step; all their randomness is in the plan."""
+        plan, place = divmod(step, self.planned_steps)
+        if self._planned is None or self._planned[0] != plan:
+            self._planned = (plan, tuple(self._plan(plan)))
+        return PathBatch(tuple(_rows(level, count, place) for level, count in zip(self._planned[1], self.at_least, strict=True)))
 
-    @staticmethod
-    def _places(source_TW: Tensor, count: int) -> Tensor:
-        """Return where each of ``count`` rows stands in the tiling (the inverse of ``source_TW``)."""
-        place_P = torch.empty(count + 1, dtype=torch.long, device=source_TW.device)
-        place_P[source_TW.view(-1)] = torch.arange(source_TW.numel(), device=source_TW.device)
-        return place_P[:count]
+    def _plan(self, plan: int) -> Iterator[Level]:
+        """Draw the walks of ``planned_steps`` steps (T of them), level by level; a step's rows follow each other."""
+        device, steps = self.degree_E.device, self.planned_steps
+        generator = torch.Generator(device).manual_seed(epoch_seed(self.seed, plan))
+        here_TP = draw_rows(self.cumulative_E, (steps, self.at_least[0]), generator)
+        row_TP = here_TP  # at level 1 a row comes from its entity, later from its row of the level before
+        for length, count in enumerate(self.at_least, start=1):
+            edge_TP = random_edges(self.adjacency, self.degree_E, here_TP[:, :count], generator)
+            chosen_TP = (torch.rand(edge_TP.shape, generator=generator, device=device) * length < 1).float()
+            relation_TP, order_TP = torch.sort(self.adjacency.relation_N[edge_TP], dim=1, stable=True)
+            here_TP = self.adjacency.tail_N[edge_TP]
+            rows = (relation_TP, *(part_TP.gather(1, order_TP) for part_TP in (row_TP[:, :count], here_TP, chosen_TP)))
+            relation_T, source_TW, tail_TW, chosen_TW = (part_TP.flatten() for part_TP in rows)
+            yield Level(relation_T, source_TW[:, None], tail_TW[:, None], torch.ones_like(chosen_TW)[:, None], chosen_TW[:, None])
+            row_TP = torch.argsort(order_TP, dim=1)  # where each walk stands now
+
+
+def _rows(level: Level, count: int, place: int) -> Level:
+    """Return the rows of one step of a plan."""
+    return Level(*(getattr(level, item.name)[place * count : (place + 1) * count] for item in fields(Level)))

@@ -146,10 +146,10 @@ def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettin
         Adjacency.build(dataset.train, dataset.num_entities, dataset.num_relations),
         dataset.num_directed,
         edges=sampling.edges,
-        tile=sampling.tile,
         mean=sampling.path_mean,
         longest=sampling.max_path,
         power=sampling.head_power,
+        seed=seed,
         device=device,
     )
 
@@ -157,7 +157,7 @@ def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettin
 def initial_state(dataset: Dataset, settings: Settings, device: torch.device) -> TrainState:
     """Return the state before the first step: parameters drawn from the seed, and a random stream for the steps."""
     seed = settings.training.seed
-    parameters = initial_parameters(dataset.num_entities, dataset.num_directed, settings.model, torch.Generator().manual_seed(seed), device)
+    parameters = initial_parameters(dataset.num_entities, dataset.num_directed, settings, torch.Generator().manual_seed(seed), device)
     return TrainState(parameters, 0, torch.Generator(device).manual_seed(seed + 1))
 
 

@@ -72,7 +72,7 @@ def placed(joined: Joined, old: Parameters, settings: Settings, device: torch.de
     """Return parameters for old and new: old rows as they were, new ones where their neighbours point."""
     data, generator = joined.dataset, torch.Generator().manual_seed(settings.training.seed + SEED_STEP)
     entities, directed_relations = data.num_entities - joined.old_entities, data.num_directed - 2 * joined.old_relations
-    parameters = enlarge(old, initial_parameters(entities, directed_relations, settings.model, generator, device))
+    parameters = enlarge(old, initial_parameters(entities, directed_relations, settings, generator, device))
     fresh_X = joined.fresh_E.nonzero()[:, 0].to(device)
     start_XD = images(joined, parameters, settings, fresh_X)
     for name, value in parameters.tensors().items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -73,16 +75,20 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
         drawn = torch.randint(len(parameters.head_ED), (softmax.candidates,), generator=generator, device=batch.head_TW.device)
     gathered = Gathered(parameters, drawn)
     tiles = tiles_of(parameters.matrix_SDD, batch.relation_T)
-    head_TWD = parameters.head_ED[batch.head_TW]
+    whole_TWD = parameters.head_ED[batch.head_TW]
+    head_kept_TWD = keep_some(whole_TWD, softmax.head_dropout, generator) if softmax.head_dropout else torch.ones_like(whole_TWD)
+    head_TWD = whole_TWD * head_kept_TWD
     query_TWD = tiles.product(head_TWD)
+    kept_TWD = keep_some(query_TWD, softmax.dropout, generator) if softmax.dropout else torch.ones_like(query_TWD)
     walks = None if batch.paths is None else Walks(parameters, batch.paths)
-    asked = [(query_TWD.flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))]
+    asked = [((query_TWD * kept_TWD).flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))]
     asked += [] if walks is None else [walks.asked(M, softmax.path_weight)]
     found = gathered.answer(*(torch.cat(part) for part in zip(*asked, strict=True)))  # questions and paths in one product with all candidates
     on_facts = found.rows(slice(None, T * W))
+    on_facts = replace(on_facts, query_BD=on_facts.query_BD * kept_TWD.flatten(0, 1))
     answer_TX, weight_TX = batch.answer_TWM.view(T, W * M), batch.weight_TWM.view(T, W * M)
     gradients = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, on_facts, query_TWD, softmax.penalty, softmax.image_share)
-    gathered.head.append((batch.head_TW, gradients.head_TWD))
+    gathered.head.append((batch.head_TW, gradients.head_TWD * head_kept_TWD))
     gathered.tail.append((answer_TX, gradients.answer_TXD))
     gathered.matrix.append((batch.relation_T, gradients.matrix_TDD))
     if walks is not None:
@@ -94,6 +100,11 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
         count_S = row_counts(batch.relation_T, weight_TX.sum(1), len(parameters.matrix_SDD))
         coder_loss = train_coder_(parameters, count_S, settings, T * W / settings.coder.every, anneal, generator)
     return StepResult(on_facts.loss_B.sum(), weight_TX.sum(), coder_loss)
+
+
+def keep_some(x: Tensor, dropout: float, generator: torch.Generator) -> Tensor:
+    """Return 1/(1 − dropout) for what is kept and 0 for what is left out (Srivastava et al., 2014)."""
+    return (torch.rand(x.shape, generator=generator, device=x.device) >= dropout).to(x.dtype) / (1 - dropout)
 
 
 class Walks:

@@ -17,6 +17,7 @@ from relcode.ops.rows import cumulative, draw_rows, row_counts
 from relcode.sampling.batches import PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import QuestionBatch
+from relcode.training.adaptive import climb_
 from relcode.training.updates import update_heads_, update_matrices_, update_tails_
 
 
@@ -50,6 +51,7 @@ def take_step(
         factor_limit=updates.factor_limit,
         one_matrix=updates.path_matrices == "one" and len(batch.levels) > 1,
         normalise=settings.model.normalise,
+        curves=updates.rule == "counted",
     )
     by_tile = sampling.noise_sharing == "tile"
     noises = [noise.draw(len(level.relation_T) if by_tile else 1, sampling.noise_draws, generator) for level in batch.levels]
@@ -65,9 +67,12 @@ def take_step(
     head_TWD = rows(parameters.head_ED, head_shrink_E, first.source_TW)
     found = path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
     prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
-    update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
-    update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
-    count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
+    if updates.rule == "adagrad":
+        count_S = climb_(parameters, batch.levels, found, noises, prefixes_E, settings, anneal)
+    else:
+        update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
+        update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
+        count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
     anneal = anneal * (count_S.sum() > 0)  # a batch of padding alone moves nothing
     if updates.orthogonal_rate > 0:
         pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * anneal, sampling.edges / updates.orthogonal_every, generator)

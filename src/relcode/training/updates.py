@@ -20,7 +20,7 @@ from torch import Tensor
 
 from relcode.config import UpdateSettings
 from relcode.model.parameters import Parameters
-from relcode.model.paths import LevelGradients, PathGradients
+from relcode.model.paths import LevelCurves, LevelGradients, PathGradients
 from relcode.ops.rows import row_counts
 from relcode.sampling.batches import Level
 
@@ -30,12 +30,18 @@ def damped(curve: Tensor, rate: float | Tensor, damping: float, anneal: Tensor) 
     return anneal / (1 + damping * rate * curve)
 
 
+def curves_of(gradients: LevelGradients) -> LevelCurves:
+    """Return the curvatures, which counted steps ask for."""
+    assert gradients.curves is not None
+    return gradients.curves
+
+
 def update_heads_(
     parameters: Parameters, level: Level, found: PathGradients, prefixes_E: Tensor, settings: UpdateSettings, anneal: Tensor, noises: int
 ) -> None:
     """Add a level-1 batch's gradients to the head vectors; a head's counter rises by 1 + k for each training path from it."""
     head = level.source_TW.flatten()
-    curve_E = row_counts(head, found.head_curve_TW * level.weight_TW, len(parameters.head_ED))
+    curve_E = row_counts(head, curves_of(found.levels[0]).row_TW * level.weight_TW, len(parameters.head_ED))
     factor_E = damped(curve_E, settings.vector_rate, settings.vector_damping, anneal)
     change = found.head_TWD.flatten(0, 1) * (settings.vector_rate * factor_E[head] * level.weight_TW.flatten())[:, None]
     parameters.head_ED.index_add_(0, head, change)
@@ -55,7 +61,7 @@ def update_tails_(
         index += [level.tail_TW.flatten(), noise_GK.flatten()]
         weight += [level.weight_TW.flatten(), per_noise_G[:, None].expand_as(noise_GK).flatten()]
         change += [gradients.tail_TWD.flatten(0, 1), gradients.noise_GKD.flatten(0, 1)]
-        curve += [gradients.tail_curve_TW.flatten(), gradients.noise_curve_GK.flatten()]
+        curve += [curves_of(gradients).tail_TW.flatten(), curves_of(gradients).noise_GK.flatten()]
     entity_X, weight_X = torch.cat(index), torch.cat(weight)
     count_E = row_counts(entity_X, weight_X, len(parameters.head_ED))
     curve_E = row_counts(entity_X, torch.cat(curve), len(parameters.head_ED))
@@ -71,7 +77,7 @@ def update_matrices_(
     used = [level.chosen_TW if one_matrix else level.weight_TW for level in levels]
     relation_X = torch.cat([level.relation_T for level in levels])
     count_S = row_counts(relation_X, torch.cat([each.sum(1) for each in used]), len(parameters.matrix_SDD))
-    curve_S = row_counts(relation_X, torch.cat([each.matrix_curve_T for each in found]), len(parameters.matrix_SDD))
+    curve_S = row_counts(relation_X, torch.cat([curves_of(each).matrix_T for each in found]), len(parameters.matrix_SDD))
     rate_S = (settings.matrix_rate / (1 + settings.matrix_rate * settings.matrix_decay * parameters.matrix_count_S)).float()
     factor_S = damped(curve_S, rate_S, settings.matrix_damping, anneal)
     rate_S = rate_S * factor_S

@@ -1,0 +1,149 @@
+"""Triton kernels: products with matrices where they lie, sums of outer products moved by Adagrad, the push of noises. Imported on CUDA alone.
+
+Each stands beside a plain version that is the truth (:mod:`relcode.ops.tiles`, :mod:`relcode.ops.outer`, :mod:`relcode.ops.noises`). None of them
+waits for the device, has shapes that depend on the data, or adds by atomics: they can be recorded, and the same input gives the same output.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+TILE = 32  # rows of one relation that a program multiplies together
+BLOCK = 64  # rows or columns of a matrix that a program looks at
+
+
+def precision() -> str:
+    """Return how float32 factors of products are rounded, as torch was told."""
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def runs_of(relation_P: Tensor, num_relations: int) -> Tensor:
+    """Return where the rows of each relation begin (and, last, where all end), rows being sorted by relation."""
+    return torch.searchsorted(relation_P, torch.arange(num_relations + 1, device=relation_P.device))
+
+
+def tiles_in(first_S1: Tensor, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut each relation's rows into tiles: return the relation of each, where it begins and where it ends (an empty one where nobody needs it)."""
+    count_S = first_S1.diff()
+    last_S = ((count_S + TILE - 1) // TILE).cumsum(0)
+    tile_T = torch.arange(rows // TILE + min(rows, len(count_S)), device=first_S1.device)
+    relation_T = torch.searchsorted(last_S, tile_T, right=True).clamp_max(len(count_S) - 1)
+    before_T = last_S[relation_T] - (count_S[relation_T] + TILE - 1) // TILE
+    begin_T = first_S1[relation_T] + (tile_T - before_T) * TILE
+    return relation_T, begin_T, torch.minimum(begin_T + TILE, first_S1[relation_T + 1])
+
+
+@triton.jit
+def _product(
+    x, m, y, relation_T, begin_T, end_T, D: tl.constexpr, W: tl.constexpr, B: tl.constexpr, BACK: tl.constexpr, PRECISION: tl.constexpr
+):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """y = x M_r, or x M_rᵀ, for W rows of one tile and B columns."""
+    t = tl.program_id(0)
+    begin = tl.load(begin_T + t).to(tl.int64)
+    end = tl.load(end_T + t).to(tl.int64)
+    if begin < end:
+        row = begin + tl.arange(0, W)
+        column = tl.program_id(1) * B + tl.arange(0, B)
+        matrix = m + tl.load(relation_T + t).to(tl.int64) * D * D
+        total = tl.zeros((W, B), tl.float32)
+        for k0 in range(0, D, B):
+            k = k0 + tl.arange(0, B)
+            x_WB = tl.load(x + row[:, None] * D + k[None, :], mask=(row < end)[:, None] & (k < D)[None, :], other=0.0)
+            if BACK:
+                m_BB = tl.load(matrix + column[None, :] * D + k[:, None], mask=(k < D)[:, None] & (column < D)[None, :], other=0.0)
+            else:
+                m_BB = tl.load(matrix + k[:, None] * D + column[None, :], mask=(k < D)[:, None] & (column < D)[None, :], other=0.0)
+            total = tl.dot(x_WB, m_BB, total, input_precision=PRECISION)
+        tl.store(y + row[:, None] * D + column[None, :], total, mask=(row < end)[:, None] & (column < D)[None, :])
+
+
+def grouped_product(x_PD: Tensor, matrix_SDD: Tensor, tiles: tuple[Tensor, Tensor, Tensor], back: bool) -> Tensor:
+    """Return x M_r (x M_rᵀ where ``back``) of rows sorted by relation; ``tiles`` are those of :func:`tiles_in`."""
+    x_PD, D = x_PD.contiguous(), x_PD.shape[1]
+    y_PD = torch.empty_like(x_PD)
+    grid = (len(tiles[0]), triton.cdiv(D, BLOCK))
+    _product[grid](x_PD, matrix_SDD, y_PD, *tiles, D=D, W=TILE, B=BLOCK, BACK=back, PRECISION=precision())
+    return y_PD
+
+
+@triton.jit
+def _outer(
+    x,
+    g,
+    order_P,
+    first_S1,
+    value,
+    square,
+    rate,
+    D: tl.constexpr,
+    W: tl.constexpr,
+    B: tl.constexpr,
+    ADAGRAD: tl.constexpr,
+    EPSILON: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """A B × B block of a relation's matrix: Σ xᵀ g over its rows, then a step along it, Adagrad's or at the relation's rate."""
+    blocks: tl.constexpr = (D + B - 1) // B
+    s = tl.program_id(1).to(tl.int64)
+    i = tl.program_id(0) // blocks * B + tl.arange(0, B)
+    j = tl.program_id(0) % blocks * B + tl.arange(0, B)
+    begin = tl.load(first_S1 + s)
+    end = tl.load(first_S1 + s + 1)
+    if begin < end:
+        total = tl.zeros((B, B), tl.float32)
+        for p in range(begin, end, W):
+            place = p + tl.arange(0, W)
+            row = tl.load(order_P + place, mask=place < end, other=0).to(tl.int64)
+            x_BW = tl.load(x + row[None, :] * D + i[:, None], mask=(place < end)[None, :] & (i < D)[:, None], other=0.0)
+            g_WB = tl.load(g + row[:, None] * D + j[None, :], mask=(place < end)[:, None] & (j < D)[None, :], other=0.0)
+            total = tl.dot(x_BW, g_WB, total, input_precision=PRECISION)
+        here = s * D * D + i[:, None] * D + j[None, :]
+        inside = (i < D)[:, None] & (j < D)[None, :]
+        if ADAGRAD:
+            seen = tl.load(square + here, mask=inside, other=0.0) + total * total
+            tl.store(square + here, seen, mask=inside)
+            total = tl.load(rate) * total / (tl.sqrt(seen) + EPSILON)
+        else:
+            total = tl.load(rate + s) * total
+        tl.store(value + here, tl.load(value + here, mask=inside, other=0.0) + total, mask=inside)
+
+
+def climb_outer_(
+    value_SDD: Tensor, square_SDD: Tensor | None, relation_P: Tensor, x_PD: Tensor, g_PD: Tensor, rate: Tensor, epsilon: float = 0.0
+) -> None:
+    """Move each matrix along Σ xᵀ g over its rows (in any order), in place; matrices without rows are not looked at.
+
+    By Adagrad at one rate, or, where there are no sums of squares, at a rate for each relation.
+    """
+    S, D, _ = value_SDD.shape
+    sorted_P, order_P = torch.sort(relation_P, stable=True)
+    tensors = (x_PD.contiguous(), g_PD.contiguous(), order_P, runs_of(sorted_P, S), value_SDD, value_SDD if square_SDD is None else square_SDD, rate)
+    sizes = {"D": D, "W": TILE, "B": BLOCK, "ADAGRAD": square_SDD is not None, "EPSILON": epsilon, "PRECISION": precision()}
+    _outer[(triton.cdiv(D, BLOCK) ** 2, S)](*tensors, **sizes)
+
+
+@triton.jit
+def _push(score, weight, loss, columns, log_k, share, limit, B: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """A row of scores becomes the weights of its noises, in place, and its part of the loss."""
+    row = tl.program_id(0).to(tl.int64)
+    w = tl.load(weight + row) * share
+    total = 0.0
+    for k0 in range(0, columns, B):
+        k = k0 + tl.arange(0, B)
+        z = tl.load(score + row * columns + k, mask=k < columns, other=-float("inf")) - log_k
+        small = tl.exp(-tl.abs(z))
+        sigmoid = tl.where(z >= 0, 1.0, small) / (1.0 + small)
+        sigmoid = tl.where(z <= -limit, 0.0, tl.where(z >= limit, 1.0, sigmoid))
+        tl.store(score + row * columns + k, -w * sigmoid, mask=k < columns)
+        total += tl.sum(tl.where(k < columns, tl.maximum(z, 0.0) + tl.log(1.0 + small), 0.0))
+    tl.store(loss + row, w * total)
+
+
+def noise_push_(score_XK: Tensor, weight_X: Tensor, log_k: float, share: float, limit: float) -> Tensor:
+    """Turn scores into −σ(x − ln k)·share·weight, in place, and return Σ_K ln(1 + exp(x − ln k))·share·weight of each row."""
+    loss_X = torch.empty_like(weight_X)
+    _push[(len(score_XK),)](score_XK, weight_X, loss_X, score_XK.shape[1], log_k, share, limit, B=1024)
+    return loss_X

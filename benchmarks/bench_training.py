@@ -55,7 +55,7 @@ def steps_apart(dataset: Dataset, settings: Settings, device: torch.device) -> f
         batch = trainer.stream.batch(0, generator)
         try:
             if plain:
-                paths_module.tiles_of = lambda matrix_SDD, relation_T, width: PlainTiles(matrix_SDD, relation_T)  # type: ignore[assignment,misc]
+                paths_module.tiles_of = lambda matrix_SDD, relation_T, scale_S, width: PlainTiles(matrix_SDD, relation_T, scale_S)  # type: ignore[assignment,misc]
             take_step(state.parameters, batch, trainer.noise, trainer.settings, torch.ones((), device=device), generator)
         finally:
             paths_module.tiles_of = fast

@@ -124,26 +124,28 @@ class SamplingSettings(_Checked):
     head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
     noises: int = option(3, "k, the noises a path is weighed against", _POSITIVE_INT)
     noise_draws: int = option(64, "noise entities drawn for rows that share them, together weighing as much as k", _POSITIVE_INT)
-    noise_sharing: Literal["tile", "batch"] = option("tile", "which rows share their noises: those of a tile, or all of a batch")
+    noise_sharing: Literal["tile", "batch"] = option("tile", "which rows share their noises: those of a tile, or those of a batch")
+    noise_rows: int | None = option(None, "rows of a batch that share their noises, where not those of a tile do (none: all)", _POSITIVE_INT)
     noise: Literal["uniform", "unigram"] = option("uniform", "noise entities are drawn uniformly, or by how often they are a tail (unigram)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateSettings(_Checked):
-    """How belief changes: the counted-step SGD, rate(τ) = rate/(1 + rate·decay·τ), τ a counter per row.
+    """How belief changes: by Adagrad, or by the counted-step SGD, rate(τ) = rate/(1 + rate·decay·τ), τ a counter per row.
 
-    The released program has 2⁻⁶ for both first rates and no damping, and takes thousands of epochs.
+    The released program counts, with 2⁻⁶ for both first rates and no damping, and takes thousands of epochs.
     """
 
     rule: Literal["counted", "adagrad"] = option(
         "counted", "how rates fall: with the number of updates a row had (counted, the paper's), or with the gradients each number has seen (adagrad)"
     )
     vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
-    vector_decay: float = option(2.0**-10, "fall of that rate, which is also the vectors' weight decay", _WEIGHT)
+    vector_decay: float = option(2.0**-10, "counted: fall of that rate, which is also the vectors' weight decay", _WEIGHT)
+    penalty: float | None = option(None, "adagrad: weight of ½(‖u_h‖² + ‖v_t‖²) for each path (none: chosen from the data's density)", _WEIGHT)
     matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
-    matrix_decay: float = option(2.0**-14, "fall of the matrices' rate", _WEIGHT)
-    vector_damping: float = option(0.5, "how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
-    matrix_damping: float = option(0.02, "the same for matrices", _WEIGHT)
+    matrix_decay: float = option(2.0**-14, "counted: fall of the matrices' rate", _WEIGHT)
+    vector_damping: float = option(0.5, "counted: how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
+    matrix_damping: float = option(0.02, "counted: the same for matrices", _WEIGHT)
     factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", _LIMIT)
     saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", _LIMIT)
     orthogonal_rate: float = option(2.0**-4, "strength of one pull of a matrix towards an orthogonal one (0: no regulariser)", _WEIGHT)

@@ -6,26 +6,32 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from relcode.config import CoderSettings, ModelSettings, SamplingSettings, Settings, TrainingSettings
+from relcode.config import CoderSettings, ModelSettings, SamplingSettings, Settings, TrainingSettings, UpdateSettings
 from relcode.errors import UnknownName
 
 
 def base() -> Settings:
-    """Return the paper's base model: single facts, no autoencoder."""
-    return Settings(recipe="base", model=ModelSettings(autoencoder=False))
+    """Return the paper's base model: single facts, no autoencoder.
+
+    The objective is the paper's; it is climbed by Adagrad in large steps, against many noises that the rows of a step share (docs/model.md).
+    """
+    return Settings(
+        recipe="base",
+        model=ModelSettings(autoencoder=False),
+        sampling=SamplingSettings(tile=1, noises=256, noise_draws=1024, noise_sharing="batch"),
+        updates=UpdateSettings(rule="adagrad", vector_rate=0.1, matrix_rate=0.01, factor_limit=math.inf, saturation=math.inf),
+    )
 
 
 def joint() -> Settings:
     """Return base with the jointly trained relation autoencoder."""
-    return Settings(recipe="joint", model=ModelSettings(autoencoder=True))
+    settings = base()
+    return replace(settings, recipe="joint", model=replace(settings.model, autoencoder=True))
 
 
 def with_paths(settings: Settings) -> Settings:
-    """Add compositional training: walks of length 1 + Poisson(1), as in the paper's main table.
-
-    Walks that were together at one relation part at the next, so tiles are smaller.
-    """
-    return replace(settings, recipe=f"{settings.recipe}+comp", sampling=SamplingSettings(path_mean=1.0, tile=8, noise_draws=16))
+    """Add compositional training: walks of length 1 + Poisson(1), as in the paper's main table."""
+    return replace(settings, recipe=f"{settings.recipe}+comp", sampling=replace(settings.sampling, path_mean=1.0))
 
 
 SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough
@@ -34,11 +40,13 @@ SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 an
 def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     """Fill in what is left open from the number of training facts, so that settings saved with a run are complete.
 
-    A step takes about a thirtieth of an epoch, between 512 and 4,096 edges: larger steps are faster, but a small KB would see too few of them.
+    A step takes about a thirtieth of an epoch, between 512 and 16,384 edges (4,096 where steps are counted, of which larger ones diverge): larger
+    steps are faster, but a small KB would see too few of them.
     There are about 512 autoencoder updates an epoch (the released program has 531 on FB15k-237), as codes need many to become sparse.
     """
     directed = 2 * num_facts
-    edges = settings.sampling.edges or min(4096, max(512, 1 << round(math.log2(max(32, directed) / 32))))
+    most = 4096 if settings.updates.rule == "counted" else 16384
+    edges = settings.sampling.edges or min(most, max(512, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
     dim = settings.model.dim or (64 if num_facts < SMALL_FACTS else 128 if num_facts < MEDIUM_FACTS else 256)
     return replace(
@@ -77,14 +85,32 @@ FEW_RELATIONS, MANY_FACTS = 40, 2000  # relations, and facts of each, from which
 MOST_SCORES = 1 << 28  # numbers of one table of scores, questions × candidates: 1 GiB in float32
 
 
-def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
-    """Fill in what the softmax objective leaves open, from the size and the density of the data.
+def fitting_penalty(shape: DataShape) -> float:
+    """Return a weight for the lengths of vectors.
 
-    The penalty rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
+    It rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
     (FB15k, WN18), one fact of a pair gives the others away, and a model may follow the data closely. In a small KB it falls with the facts an entity
     has instead. Constants and exponents are a fit to the best penalties on the valid splits of eight KBs (docs/beyond.md).
 
         λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7          λ = min(0.05, 0.32 · (facts / entities)^−0.54)  for a small KB
+    """
+    facts = max(1, shape.facts)
+    if facts < SMALL_FACTS:
+        penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
+    else:
+        penalty = 0.0053 * (facts / max(1, shape.relations)) ** 0.45 * (facts / max(1, shape.pairs)) ** -2.7
+    return max(LEAST_PENALTY, round(penalty, 4))
+
+
+def fit_nce(settings: Settings, shape: DataShape) -> Settings:
+    """Fill in what the paper's objective leaves open where Adagrad climbs it: the penalty, by the same rule as the softmax objective's."""
+    if settings.updates.rule == "counted" or settings.updates.penalty is not None:
+        return settings
+    return replace(settings, updates=replace(settings.updates, penalty=fitting_penalty(shape)))
+
+
+def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
+    """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
     matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
@@ -94,13 +120,7 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
-    penalty = softmax.penalty
-    if penalty is None:
-        if facts < SMALL_FACTS:
-            penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
-        else:
-            penalty = 0.0053 * (facts / max(1, shape.relations)) ** 0.45 * (facts / max(1, shape.pairs)) ** -2.7
-        penalty = max(LEAST_PENALTY, round(penalty, 4))
+    penalty = fitting_penalty(shape) if softmax.penalty is None else softmax.penalty
     matrix_rate = softmax.matrix_rate or round(softmax.rate * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates

@@ -24,7 +24,7 @@ E, S = 300, 6
 
 
 def first(seed: int = 0, **model: object) -> Parameters:
-    settings = replace(ModelSettings(dim=32, code_dim=4), **model)  # type: ignore[arg-type]
+    settings = Settings(model=replace(ModelSettings(dim=32, code_dim=4), **model))  # type: ignore[arg-type]
     return initial_parameters(E, S, settings, torch.Generator().manual_seed(seed))
 
 
@@ -175,7 +175,7 @@ def test_scoring_leaves_the_parameters_alone() -> None:
 
 @pytest.mark.parametrize("name", ["default", "joint"])
 def test_enlarged_parameters_keep_old_rows_and_put_inverses_behind_all_relations(name: str) -> None:
-    settings = replace(recipe(name).model, dim=3, code_dim=2)
+    settings = recipe(name).with_values({"model.dim": 3, "model.code_dim": 2})
     old = initial_parameters(4, 2 * 2, settings, torch.Generator().manual_seed(1))
     for number, value in enumerate(old.tensors().values()):
         value.add_(number + 1)  # squares and counters are not all alike

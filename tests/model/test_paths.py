@@ -289,7 +289,7 @@ def test_a_nan_reaches_the_loss(place: str) -> None:
 def test_all_versions_of_the_products_agree(version: type[PlainTiles], one_matrix: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     case, rule = Case(random_walks(20, ENTITIES, DIRECTED, 3, seed=8)), replace(RULE, one_matrix=one_matrix)
     fast, fast_change = case.gradients(rule), case.matrix_gradient(rule)
-    monkeypatch.setattr(paths_module, "tiles_of", lambda matrix_SDD, relation_T, width: version(matrix_SDD, relation_T))
+    monkeypatch.setattr(paths_module, "tiles_of", lambda matrix_SDD, relation_T, scale_S, width: version(matrix_SDD, relation_T, scale_S))
     plain, plain_change = case.gradients(rule), case.matrix_gradient(rule)
     assert type(plain.levels[0].tiles) is version is not type(fast.levels[0].tiles)
     assert torch.allclose(plain_change, fast_change)

@@ -60,9 +60,10 @@ def test_products_are_the_plain_ones(counts: list[int], size: int) -> None:
     relation_P, matrix_SDD = relations(counts), gaussian(len(counts), size, size, seed=1)
     x_PD = gaussian(len(relation_P), size, seed=2)
     tiles = tiles_in(runs_of(relation_P, len(counts)), len(relation_P))
-    plain = PlainTiles(matrix_SDD, relation_P)
-    torch.testing.assert_close(grouped_product(x_PD, matrix_SDD, tiles, back=False), plain.product(x_PD[:, None])[:, 0], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(grouped_product(x_PD, matrix_SDD, tiles, back=True), plain.back(x_PD[:, None])[:, 0], rtol=1e-4, atol=1e-4)
+    for scale_S in (None, gaussian(len(counts), seed=3)):
+        plain = PlainTiles(matrix_SDD, relation_P, scale_S)
+        for back, expected in ((False, plain.product(x_PD[:, None])), (True, plain.back(x_PD[:, None]))):
+            torch.testing.assert_close(grouped_product(x_PD, matrix_SDD, tiles, scale_S, back), expected[:, 0], rtol=1e-4, atol=1e-4)
 
 
 @here

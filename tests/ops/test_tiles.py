@@ -117,7 +117,8 @@ def test_a_nan_stays_in_its_own_row(version: type[PlainTiles]) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_very_large_values(version: type[PlainTiles]) -> None:
-    tiles = version(torch.tensor([[[1e9, 0.0], [0.0, -1e9]]]), torch.tensor([0]))
+    matrix_SDD = torch.tensor([[[1e9, 0.0], [0.0, -1e9]]])
+    tiles = version(matrix_SDD, torch.tensor([0]))
     assert tiles.product(torch.tensor([[[1.0, 1.0]]])).tolist() == [[[1e9, -1e9]]]
     assert matrix_norms(matrix_SDD, [tiles.relation_T])[tiles.relation_T].tolist() == pytest.approx([math.sqrt(2) * 1e9])
 

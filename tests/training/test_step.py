@@ -130,7 +130,7 @@ def test_fast_and_plain_products_take_the_same_steps(name: str, family: Dataset,
     results = []
     for plain in (False, True):
         if plain:
-            monkeypatch.setattr(paths_module, "tiles_of", lambda matrix_SDD, relation_T, width: PlainTiles(matrix_SDD, relation_T))
+            monkeypatch.setattr(paths_module, "tiles_of", lambda matrix_SDD, relation_T, scale_S, width: PlainTiles(matrix_SDD, relation_T, scale_S))
         generator = torch.Generator().manual_seed(1)
         parameters = started(settings, family.num_entities, family.num_directed)
         for step in range(5):
@@ -202,7 +202,7 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
         losses.append(found.loss.item())
     before = snapshot(parameters)
     loss = train_coder_(parameters, torch.ones(1), settings, due, torch.tensor(anneal), torch.Generator())
-    assert loss.item() == pytest.approx(sum(losses) / steps, rel=1e-5)
+    assert loss.item() == pytest.approx(losses[-1], rel=1e-5)  # of the last ones
     for name in ("matrix_SDD", "encoder_CQ", "decoder_CQ", "coder_count"):
         wanted, got = expected.tensors()[name] - before[name], parameters.tensors()[name] - before[name]
         assert wanted.abs().max() > 0

@@ -82,8 +82,8 @@ def path_gradients(
     for index, (level, tail_TWD, noise_GKD) in enumerate(zip(levels, tails, noises, strict=True)):
         if index:
             x_TWD = ups[-1].after_TWD.flatten(0, 1)[level.source_TW]
-        scale_T11 = None if scale_S is None else scale_S[level.relation_T][:, None, None]
-        ups.append(_go_up(level, x_TWD, tail_TWD, noise_GKD, matrix_SDD, scale_T11, rule))
+        tiles = tiles_of(matrix_SDD, level.relation_T, scale_S, level.weight_TW.shape[1])
+        ups.append(_go_up(level, x_TWD, tail_TWD, noise_GKD, tiles, rule))
     loss = torch.stack([up.loss for up in ups]).sum()
     found: list[LevelGradients] = []
     down: tuple[Tensor, Tensor] | None = None  # all gradients at this level's y, and those still waiting for their matrix
@@ -107,10 +107,10 @@ def path_gradients(
                 curves=curves,
             )
         )
-        back_TWD = up.back(all_TWD)
+        back_TWD = up.tiles.back(all_TWD)
         if index == 0:
             break
-        passed_TWD = up.back(waiting_TWD - pull_TWD) if rule.one_matrix else back_TWD
+        passed_TWD = up.tiles.back(waiting_TWD - pull_TWD) if rule.one_matrix else back_TWD
         below = ups[index - 1]
         down = (_rows_below(back_TWD, level, below.after_TWD), _rows_below(passed_TWD, level, below.after_TWD))
         if curves is not None:
@@ -128,7 +128,6 @@ class _Up:
     """What the way up leaves for the way down."""
 
     tiles: PlainTiles
-    scale_T11: Tensor | None
     before_TWD: Tensor
     after_TWD: Tensor
     towards_after_TWD: Tensor
@@ -140,10 +139,6 @@ class _Up:
     other_GKD: Tensor
     loss: Tensor
 
-    def back(self, g_TWD: Tensor) -> Tensor:
-        """Return g M_rᵀ with the matrix in force."""
-        return self.tiles.back(g_TWD if self.scale_T11 is None else g_TWD * self.scale_T11)
-
     def curves(self, level: Level, above_TW: Tensor | None, used_TW: Tensor) -> LevelCurves:
         """Return the curvatures at this level; ``above_TW`` are those of the longer paths, ``used_TW`` the rows whose matrix is updated."""
         y_GXD = self.after_TWD.view(*self.push_GXK.shape[:2], -1)
@@ -152,20 +147,15 @@ class _Up:
         matrix_T = (row_TW * used_TW * squared(self.before_TWD)).sum(1)
         return LevelCurves(
             row_TW=row_TW,
-            matrix_T=matrix_T if self.scale_T11 is None else matrix_T * self.scale_T11[:, 0, 0],
+            matrix_T=matrix_T if self.tiles.scale_S is None else matrix_T * self.tiles.scale_S[level.relation_T],
             tail_TW=self.pull_TW * squared(self.after_TWD),
             noise_GK=-torch.bmm(self.push_GXK.transpose(1, 2), squared(y_GXD)[..., None]).squeeze(-1),
         )
 
 
-def _go_up(
-    level: Level, x_TWD: Tensor, tail_TWD: Tensor, noise_GKD: Tensor, matrix_SDD: Tensor, scale_T11: Tensor | None, rule: NceRule
-) -> _Up:
+def _go_up(level: Level, x_TWD: Tensor, tail_TWD: Tensor, noise_GKD: Tensor, tiles: PlainTiles, rule: NceRule) -> _Up:
     """Take one step: y = x M_r, scores against the tail and the noises, and the objective's pull on y, tail and noises."""
-    tiles = tiles_of(matrix_SDD, level.relation_T, level.weight_TW.shape[1])
     y_TWD = tiles.product(x_TWD)
-    if scale_T11 is not None:
-        y_TWD = y_TWD * scale_T11
     gold_TW = torch.linalg.vecdot(y_TWD, tail_TWD)
     y_GXD = y_TWD.view(len(noise_GKD), -1, y_TWD.shape[-1])  # rows that share their noises: those of a tile, or all of them
     pull_TW = gold_weight(gold_TW, rule.noises, rule.saturation) * level.weight_TW
@@ -175,7 +165,6 @@ def _go_up(
     gold_GXD = (pull_TW[..., None] * tail_TWD).view_as(y_GXD)
     return _Up(
         tiles=tiles,
-        scale_T11=scale_T11,
         before_TWD=x_TWD,
         after_TWD=y_TWD,
         towards_after_TWD=torch.baddbmm(gold_GXD, push_GXK, noise_GKD).view_as(y_TWD),
@@ -190,6 +179,8 @@ def _go_up(
 
 
 def _rows_below(g_TWD: Tensor, level: Level, below_TWD: Tensor) -> Tensor:
-    """Carry gradients from this level's rows to the rows of the level before that they came from, which have the shape of ``below_TWD``."""
-    rows_XD = torch.zeros_like(below_TWD).flatten(0, 1)
-    return rows_XD.index_add_(0, level.source_TW.flatten(), (g_TWD * level.weight_TW[..., None]).flatten(0, 1)).view_as(below_TWD)
+    """Carry gradients from this level's rows to the rows of the level before that they came from, which have the shape of ``below_TWD``.
+
+    Those of padding are zero, and go to row 0.
+    """
+    return torch.zeros_like(below_TWD).flatten(0, 1).index_add_(0, level.source_TW.flatten(), g_TWD.flatten(0, 1)).view_as(below_TWD)

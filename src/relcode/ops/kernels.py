@@ -38,7 +38,7 @@ def tiles_in(first_S1: Tensor, rows: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @triton.jit
 def _product(
-    x, m, y, relation_T, begin_T, end_T, D: tl.constexpr, W: tl.constexpr, B: tl.constexpr, BACK: tl.constexpr, PRECISION: tl.constexpr
+    x, m, y, relation_T, begin_T, end_T, scale_S, SCALED: tl.constexpr, D: tl.constexpr, W: tl.constexpr, B: tl.constexpr, BACK: tl.constexpr, PRECISION: tl.constexpr
 ):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """y = x M_r, or x M_rᵀ, for W rows of one tile and B columns."""
     t = tl.program_id(0)
@@ -47,7 +47,8 @@ def _product(
     if begin < end:
         row = begin + tl.arange(0, W)
         column = tl.program_id(1) * B + tl.arange(0, B)
-        matrix = m + tl.load(relation_T + t).to(tl.int64) * D * D
+        relation = tl.load(relation_T + t).to(tl.int64)
+        matrix = m + relation * D * D
         total = tl.zeros((W, B), tl.float32)
         for k0 in range(0, D, B):
             k = k0 + tl.arange(0, B)
@@ -57,15 +58,17 @@ def _product(
             else:
                 m_BB = tl.load(matrix + k[:, None] * D + column[None, :], mask=(k < D)[:, None] & (column < D)[None, :], other=0.0)
             total = tl.dot(x_WB, m_BB, total, input_precision=PRECISION)
+        if SCALED:
+            total *= tl.load(scale_S + relation)
         tl.store(y + row[:, None] * D + column[None, :], total, mask=(row < end)[:, None] & (column < D)[None, :])
 
 
-def grouped_product(x_PD: Tensor, matrix_SDD: Tensor, tiles: tuple[Tensor, Tensor, Tensor], back: bool) -> Tensor:
-    """Return x M_r (x M_rᵀ where ``back``) of rows sorted by relation; ``tiles`` are those of :func:`tiles_in`."""
+def grouped_product(x_PD: Tensor, matrix_SDD: Tensor, tiles: tuple[Tensor, Tensor, Tensor], scale_S: Tensor | None, back: bool) -> Tensor:
+    """Return x M_r (x M_rᵀ where ``back``), by the relation's scale, of rows sorted by relation; ``tiles`` are those of :func:`tiles_in`."""
     x_PD, D = x_PD.contiguous(), x_PD.shape[1]
     y_PD = torch.empty_like(x_PD)
-    grid = (len(tiles[0]), triton.cdiv(D, BLOCK))
-    _product[grid](x_PD, matrix_SDD, y_PD, *tiles, D=D, W=TILE, B=BLOCK, BACK=back, PRECISION=precision())
+    sizes = {"SCALED": scale_S is not None, "D": D, "W": TILE, "B": BLOCK, "BACK": back, "PRECISION": precision()}
+    _product[(len(tiles[0]), triton.cdiv(D, BLOCK))](x_PD, matrix_SDD, y_PD, *tiles, matrix_SDD if scale_S is None else scale_S, **sizes)
     return y_PD
 
 

@@ -33,20 +33,22 @@ def matrix_norms(matrix_SDD: Tensor, relations: Sequence[Tensor]) -> Tensor:
 
 
 class PlainTiles:
-    """The plain version: equations as written."""
+    """The plain version: equations as written. The matrix in force is scale_r M_r where a scale is given, else M_r itself."""
 
-    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
         """Look at the matrices of the tiles' relations."""
-        self.matrix_SDD = matrix_SDD
-        self.relation_T = relation_T
+        self.matrix_SDD, self.relation_T, self.scale_S = matrix_SDD, relation_T, scale_S
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return y[t, w] = x[t, w] M_r."""
-        return torch.einsum("twd,tde->twe", x_TWD, self.matrix_SDD[self.relation_T])
+        return self._scaled(torch.einsum("twd,tde->twe", x_TWD, self.matrix_SDD[self.relation_T]))
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ, the gradient of the product towards x."""
-        return torch.einsum("twe,tde->twd", g_TWD, self.matrix_SDD[self.relation_T])
+        return self._scaled(torch.einsum("twe,tde->twd", g_TWD, self.matrix_SDD[self.relation_T]))
+
+    def _scaled(self, y_TWD: Tensor) -> Tensor:
+        return y_TWD if self.scale_S is None else y_TWD * self.scale_S[self.relation_T][:, None, None]
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w of every tile to its relation's matrix, in place: the gradient of the product towards M."""
@@ -57,26 +59,28 @@ class PlainTiles:
 class CpuTiles(PlainTiles):
     """One product for each run of neighbouring tiles of a relation, with the matrix where it lies."""
 
-    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
         """Find the runs."""
-        super().__init__(matrix_SDD, relation_T)
+        super().__init__(matrix_SDD, relation_T, scale_S)
         relation_X, length_X = torch.unique_consecutive(relation_T, return_counts=True)
         self.relations: list[int] = relation_X.tolist()
         self.lengths: list[int] = length_X.tolist()
+        self.scales: list[float] = [1.0] * len(self.relations) if scale_S is None else scale_S[relation_X].tolist()
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
-        y_TWD = torch.empty_like(x_TWD)
-        for relation, x_XD, y_XD in zip(self.relations, self._runs(x_TWD), self._runs(y_TWD), strict=True):
-            torch.mm(x_XD, self.matrix_SDD[relation], out=y_XD)
-        return y_TWD
+        return self._products(x_TWD, back=False)
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ."""
-        x_TWD = torch.empty_like(g_TWD)
-        for relation, g_XD, x_XD in zip(self.relations, self._runs(g_TWD), self._runs(x_TWD), strict=True):
-            torch.mm(g_XD, self.matrix_SDD[relation].T, out=x_XD)
-        return x_TWD
+        return self._products(g_TWD, back=True)
+
+    def _products(self, x_TWD: Tensor, back: bool) -> Tensor:
+        y_TWD = torch.empty_like(x_TWD)
+        for relation, scale, x_XD, y_XD in zip(self.relations, self.scales, self._runs(x_TWD), self._runs(y_TWD), strict=True):
+            matrix_DD = self.matrix_SDD[relation]
+            torch.addmm(y_XD, x_XD, matrix_DD.T if back else matrix_DD, beta=0, alpha=scale, out=y_XD)
+        return y_TWD
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w."""
@@ -93,18 +97,18 @@ class CpuTiles(PlainTiles):
 class CudaTiles(PlainTiles):
     """Batched products with the matrices gathered once."""
 
-    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
         """Gather the matrices."""
-        super().__init__(matrix_SDD, relation_T)
+        super().__init__(matrix_SDD, relation_T, scale_S)
         self.matrix_TDD = matrix_SDD[relation_T]
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
-        return torch.bmm(x_TWD, self.matrix_TDD)
+        return self._scaled(torch.bmm(x_TWD, self.matrix_TDD))
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ."""
-        return torch.bmm(g_TWD, self.matrix_TDD.transpose(1, 2))
+        return self._scaled(torch.bmm(g_TWD, self.matrix_TDD.transpose(1, 2)))
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w."""
@@ -115,11 +119,11 @@ class CudaTiles(PlainTiles):
 class GroupedTiles(PlainTiles):
     """Rows sorted by relation (W = 1), by a kernel that reads the matrices where they lie."""
 
-    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor) -> None:
+    def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
         """Cut the rows of each relation into tiles."""
         from relcode.ops.kernels import runs_of, tiles_in
 
-        super().__init__(matrix_SDD, relation_T)
+        super().__init__(matrix_SDD, relation_T, scale_S)
         self.tiles = tiles_in(runs_of(relation_T, len(matrix_SDD)), len(relation_T))
 
     def product(self, x_TWD: Tensor) -> Tensor:
@@ -139,11 +143,11 @@ class GroupedTiles(PlainTiles):
     def _product(self, x_TWD: Tensor, back: bool) -> Tensor:
         from relcode.ops.kernels import grouped_product
 
-        return grouped_product(x_TWD.flatten(0, 1), self.matrix_SDD, self.tiles, back).view_as(x_TWD)
+        return grouped_product(x_TWD.flatten(0, 1), self.matrix_SDD, self.tiles, self.scale_S, back).view_as(x_TWD)
 
 
-def tiles_of(matrix_SDD: Tensor, relation_T: Tensor, width: int | None = None) -> PlainTiles:
+def tiles_of(matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None, width: int | None = None) -> PlainTiles:
     """Return the version that is fast where the matrices are; ``width`` is that of the tiles, 1 for rows sorted by relation."""
     if not matrix_SDD.is_cuda:
-        return CpuTiles(matrix_SDD, relation_T)
-    return GroupedTiles(matrix_SDD, relation_T) if width == 1 else CudaTiles(matrix_SDD, relation_T)
+        return CpuTiles(matrix_SDD, relation_T, scale_S)
+    return (GroupedTiles if width == 1 else CudaTiles)(matrix_SDD, relation_T, scale_S)

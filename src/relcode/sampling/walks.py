@@ -17,11 +17,12 @@ from relcode.sampling.facts import epoch_seed
 MOST_PLANNED = 1 << 21  # path steps that are drawn at once
 
 
-def walks_per_length(walks: int, mean: float, longest: int) -> list[int]:
+def walks_per_length(walks: int, mean: float, longest: int, together: int = 1) -> list[int]:
     """Return how many of ``walks`` walks take at least 1, 2, … steps when lengths follow 1 + Poisson(mean), cut at ``longest``.
 
     P(length > l) = 1 − Σ_{i<l} e^{−mean} meanⁱ/i!. The numbers are the expected ones, rounded: shapes are the same in every batch, and
-    a batch has exactly the mixture of lengths that independent draws would have on average.
+    a batch has exactly the mixture of lengths that independent draws would have on average. Where rows of a level are to share noises, a multiple
+    of ``together`` is taken, if there are as many.
     """
     at_least, tail, term = [walks], 1.0, math.exp(-mean)
     for length in range(1, longest):
@@ -30,7 +31,7 @@ def walks_per_length(walks: int, mean: float, longest: int) -> list[int]:
         if (count := round(walks * tail)) < 1:
             break
         at_least.append(count)
-    return at_least
+    return [together * round(count / together) if count >= together else count for count in at_least]
 
 
 def random_edges(adjacency: Adjacency, degree_E: Tensor, head: Tensor, generator: torch.Generator) -> Tensor:
@@ -48,13 +49,23 @@ class WalkStream:
     """
 
     def __init__(
-        self, adjacency: Adjacency, num_directed: int, *, edges: int, mean: float, longest: int, power: float, seed: int, device: torch.device
+        self,
+        adjacency: Adjacency,
+        num_directed: int,
+        *,
+        edges: int,
+        mean: float,
+        longest: int,
+        power: float,
+        seed: int,
+        device: torch.device,
+        together: int = 1,
     ) -> None:
         """Hold the edges on ``device``; a step takes about ``edges`` path steps, an epoch as many as there are directed edges."""
         self.adjacency = adjacency.to(device)
         self.num_directed, self.seed = num_directed, seed
         per_thousand = sum(walks_per_length(1000, mean, longest))
-        self.at_least = walks_per_length(max(1, round(edges * 1000 / per_thousand)), mean, longest)
+        self.at_least = walks_per_length(max(1, round(edges * 1000 / per_thousand)), mean, longest, together)
         self.steps_per_epoch = max(1, round(len(self.adjacency.tail_N) / sum(self.at_least)))
         self.planned_steps = min(self.steps_per_epoch, max(1, MOST_PLANNED // sum(self.at_least)))
         self.degree_E = self.adjacency.degree_E

@@ -32,10 +32,10 @@ from relcode.experiment import Advanced, Event, Finished, train
 from relcode.graph.compositions import PairIndex, keep, mine_index
 from relcode.graph.dataset import Dataset
 from relcode.model.parameters import Parameters, scorer_of
-from relcode.recipes import fit_to_data
 from relcode.runs.environment import environment
 from relcode.runs.files import write_text
 from relcode.runs.run import Run
+from relcode.training.fit import fit_settings
 
 Record = dict[str, Any]
 FORMAT = 1
@@ -79,7 +79,7 @@ def file_name(record: Record) -> str:
 def make_record(dataset: Dataset, variant: str, settings: Settings, command: str, watch: Callable[[Event], None] | None = None) -> Record:
     """Train once and measure; a training that diverges is recorded as such. ``command`` is what repeats it."""
     began = time.perf_counter()
-    settings = fit_to_data(settings, len(dataset.train))
+    settings = fit_settings(settings, dataset)
     about: Record = {"format": FORMAT, "dataset": dataset.name, "fingerprint": dataset.fingerprint, "variant": variant, "recipe": settings.recipe}
     about |= {"seed": settings.training.seed, "settings": plain_settings(settings)}
     speeds: list[float] = []

@@ -16,24 +16,23 @@ from relcode.errors import DataError, SettingError
 from relcode.experiment import Advanced, Event, Finished
 from relcode.explore.training import LinePrinter
 from relcode.graph.dataset import Dataset, load_dataset
-from relcode.recipes import fit_to_data
 from relcode.studies.reproduction_plan import Training
 from relcode.studies.reproduction_record import Record, identity, make_record, plain_settings, read_records, write_bundle, write_record
+from relcode.training.fit import fit_settings
 
 POLL_SECONDS = 0.1
 
 
 def complete(asked: Sequence[Training]) -> list[tuple[Training, str]]:
     """Return each training with its settings filled in from its dataset, and its identity; one that is asked for twice counts once."""
-    sizes: dict[str, tuple[str, int]] = {}
+    datasets: dict[str, Dataset] = {}
     found: dict[str, Training] = {}
     for training in asked:
-        if training.dataset not in sizes:
-            dataset = load_dataset(training.dataset)
-            sizes[training.dataset] = (dataset.name, len(dataset.train))
-        name, facts = sizes[training.dataset]
-        filled = Training(training.dataset, training.variant, fit_to_data(training.settings, facts))
-        found.setdefault(identity(name, plain_settings(filled.settings)), filled)
+        if training.dataset not in datasets:
+            datasets[training.dataset] = load_dataset(training.dataset)
+        dataset = datasets[training.dataset]
+        filled = Training(training.dataset, training.variant, fit_settings(training.settings, dataset))
+        found.setdefault(identity(dataset.name, plain_settings(filled.settings)), filled)
     return [(training, key) for key, training in found.items()]
 
 

@@ -3,7 +3,7 @@
 Counted steps, one edge after the other, are what the published program takes; summed over thousands of edges they diverge or must be damped. Adagrad
 (Duchi et al., 2011) takes a sum of any size, so that a step can be large and there are few of them. What is climbed is
 
-    L1 − decay/2 · Σ_paths (‖u_h‖² + ‖v_t‖²)
+    L1 − penalty/2 · Σ_paths (‖u_h‖² + ‖v_t‖²)
 
 In the published program weight decay comes with the falling rate; here it is a term of the objective. Counters of vectors stay 0, so that raw vectors
 are in force; those of matrices count updates, which the autoencoder's rate depends on.
@@ -31,14 +31,15 @@ def climb_(
     """Move all that a batch touches along its gradients, in place; return how many updates each matrix got."""
     assert parameters.head_square_ED is not None and parameters.tail_square_ED is not None and parameters.matrix_square_SDD is not None
     updates, first = settings.updates, levels[0]
+    assert updates.penalty is not None, "fit_settings fills this in"
     rate, matrix_rate = updates.vector_rate * anneal, updates.matrix_rate * anneal
-    head_XD = (found.head_TWD * first.weight_TW[..., None]).flatten(0, 1)
-    _climb_rows_(parameters.head_ED, parameters.head_square_ED, first.source_TW.flatten(), head_XD, prefixes_E * updates.vector_decay, rate)
+    head_X, head_XD = first.source_TW.flatten(), found.head_TWD.flatten(0, 1)
+    _climb_rows_(parameters.head_ED, parameters.head_square_ED, head_X, head_XD, prefixes_E * updates.penalty, rate)
     tail_X, weight_X = (torch.cat([part.flatten() for part in parts]) for parts in zip(*((x.tail_TW, x.weight_TW) for x in levels), strict=True))
     use_E = row_counts(tail_X, weight_X, len(parameters.tails))
     entity_X = torch.cat([tail_X, *(noise_GK.flatten() for noise_GK in noises)])
     tail_XD = torch.cat([*(each.tail_TWD.flatten(0, 1) for each in found.levels), *(each.noise_GKD.flatten(0, 1) for each in found.levels)])
-    _climb_rows_(parameters.tails, parameters.tail_square_ED, entity_X, tail_XD, use_E * updates.vector_decay, rate)
+    _climb_rows_(parameters.tails, parameters.tail_square_ED, entity_X, tail_XD, use_E * updates.penalty, rate)
     relation_X = torch.cat([level.relation_T[:, None].expand_as(level.weight_TW).flatten() for level in levels])
     before_XD, pull_XD = (torch.cat([getattr(each, name).flatten(0, 1) for each in found.levels]) for name in ("before_TWD", "pull_TWD"))
     climb_outer_(parameters.matrix_SDD, parameters.matrix_square_SDD, relation_X, before_XD, pull_XD, matrix_rate)

@@ -151,6 +151,7 @@ def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettin
         power=sampling.head_power,
         seed=seed,
         device=device,
+        together=sampling.noise_rows or 1,
     )
 
 

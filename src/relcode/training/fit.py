@@ -7,15 +7,14 @@ import torch
 from relcode.config import Settings
 from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
-from relcode.recipes import DataShape, fit_softmax, fit_to_data
+from relcode.recipes import DataShape, fit_nce, fit_softmax, fit_to_data
 
 
 def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
     """Return the settings with everything that depends on the data filled in."""
     if settings.model.shared and settings.model.objective != "softmax":
         raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
-    if settings.model.objective == "softmax":
-        settings = fit_softmax(settings, shape_of(dataset))
+    settings = (fit_softmax if settings.model.objective == "softmax" else fit_nce)(settings, shape_of(dataset))
     return fit_to_data(settings, len(dataset.train))
 
 

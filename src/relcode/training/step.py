@@ -8,13 +8,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from relcode.config import Settings
+from relcode.config import SamplingSettings, Settings
 from relcode.model.autoencoder import coder_gradients, flatten_matrices
 from relcode.model.orthogonality import orthogonal_pull
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
 from relcode.model.paths import NceRule, path_gradients
 from relcode.ops.rows import cumulative, draw_rows, row_counts
-from relcode.sampling.batches import PathBatch
+from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import QuestionBatch
 from relcode.training.adaptive import climb_
@@ -45,34 +45,33 @@ def take_step(
     """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
     sampling, updates = settings.sampling, settings.updates
     assert sampling.edges is not None, "fit_to_data fills this in"
+    counted = updates.rule == "counted"
     rule = NceRule(
         noises=sampling.noises,
         saturation=updates.saturation,
         factor_limit=updates.factor_limit,
         one_matrix=updates.path_matrices == "one" and len(batch.levels) > 1,
         normalise=settings.model.normalise,
-        curves=updates.rule == "counted",
+        curves=counted,
     )
-    by_tile = sampling.noise_sharing == "tile"
-    noises = [noise.draw(len(level.relation_T) if by_tile else 1, sampling.noise_draws, generator) for level in batch.levels]
+    noises = [noise.draw(noise_groups(level, sampling), sampling.noise_draws, generator) for level in batch.levels]
     first = batch.levels[0]
-    head_shrink_E = shrink(parameters.head_count_E, updates.vector_rate, updates.vector_decay)
-    tail_shrink_E = shrink(parameters.tail_count_E, updates.vector_rate, updates.vector_decay)
 
-    def rows(table_ED: Tensor, shrink_E: Tensor, entity: Tensor) -> Tensor:
-        return table_ED[entity] * shrink_E[entity][..., None]
+    def rows(table_ED: Tensor, count_E: Tensor, entity: Tensor) -> Tensor:
+        vectors = table_ED[entity]  # in force as they are, unless they are divided by what their counters say
+        return vectors * shrink(count_E, updates.vector_rate, updates.vector_decay)[entity][..., None] if counted else vectors
 
-    tails = [rows(parameters.tails, tail_shrink_E, level.tail_TW) for level in batch.levels]
-    noise_vectors = [rows(parameters.tails, tail_shrink_E, noise_GK) for noise_GK in noises]
-    head_TWD = rows(parameters.head_ED, head_shrink_E, first.source_TW)
+    tails = [rows(parameters.tails, parameters.tail_count_E, level.tail_TW) for level in batch.levels]
+    noise_vectors = [rows(parameters.tails, parameters.tail_count_E, noise_GK) for noise_GK in noises]
+    head_TWD = rows(parameters.head_ED, parameters.head_count_E, first.source_TW)
     found = path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
     prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
-    if updates.rule == "adagrad":
-        count_S = climb_(parameters, batch.levels, found, noises, prefixes_E, settings, anneal)
-    else:
+    if counted:
         update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
         update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
         count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
+    else:
+        count_S = climb_(parameters, batch.levels, found, noises, prefixes_E, settings, anneal)
     anneal = anneal * (count_S.sum() > 0)  # a batch of padding alone moves nothing
     if updates.orthogonal_rate > 0:
         pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * anneal, sampling.edges / updates.orthogonal_every, generator)
@@ -81,6 +80,14 @@ def take_step(
         assert settings.coder.every is not None, "fit_to_data fills this in"
         coder_loss = train_coder_(parameters, count_S, settings, sampling.edges / settings.coder.every, anneal, generator)
     return StepResult(found.loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
+
+
+def noise_groups(level: Level, sampling: SamplingSettings) -> int:
+    """Return how many groups of rows, all of one size, have noises of their own."""
+    if sampling.noise_sharing == "tile":
+        return len(level.relation_T)
+    rows = level.weight_TW.numel()
+    return rows // sampling.noise_rows if sampling.noise_rows and rows % sampling.noise_rows == 0 else 1
 
 
 def prefixes_per_head(batch: PathBatch, num_entities: int) -> Tensor:
@@ -108,31 +115,39 @@ def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tens
 
 
 def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, due: float, anneal: Tensor, generator: torch.Generator) -> Tensor:
-    """Take the ``due`` autoencoder updates of this batch, a few relations at a time.
+    """Take the ``due`` autoencoder updates of this batch, a few relations at a time; return the loss of the last ones.
 
     They follow each other as in the released program: encoder and decoder are small and shared by all relations, and many updates summed up
     would overshoot and let all codes collapse.
     """
-    steps = max(1, round(due / settings.coder.batch))
-    losses = [_coder_step_(parameters, count_S, settings, anneal, due / steps, generator) for _ in range(steps)]
-    return torch.stack(losses).mean()
-
-
-def _coder_step_(parameters: Parameters, count_S: Tensor, settings: Settings, anneal: Tensor, expected: float, generator: torch.Generator) -> Tensor:
-    """Take one autoencoder step on some of the relations that were just updated; their matrices feel it at rate η2/(1 + η2·λ2·τ_r)."""
-    coder, matrix_SDD = settings.coder, parameters.matrix_SDD
+    coder, relations, device = settings.coder, len(parameters.matrix_SDD), parameters.matrix_SDD.device
+    steps = max(1, round(due / coder.batch))
+    shape = (steps, max(1, round(due / steps)))
     if coder.draw == "uniform":
-        relation_J = torch.randint(len(matrix_SDD), (max(1, round(expected)),), generator=generator, device=matrix_SDD.device)
+        relation_XJ = torch.randint(relations, shape, generator=generator, device=device)
     else:
-        relation_J, _ = draw_matrices(count_S, expected, generator)
-    noise_JK = torch.randint(len(matrix_SDD), (len(relation_J), coder.noises), generator=generator, device=matrix_SDD.device)
+        relation_XJ = draw_matrices(count_S, steps * shape[1], generator)[0].view(shape)
+    noise_XJK = torch.randint(relations, (*shape, coder.noises), generator=generator, device=device)
+    factor = anneal * (due / (steps * shape[1]))
+    # Counters of matrices stay as they are meanwhile, and so do their rates.
+    rate_XJ = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[relation_XJ])).float() * factor
+    losses = [
+        _coder_step_(parameters, relation_J, noise_JK, rate_J, settings, factor)
+        for relation_J, noise_JK, rate_J in zip(relation_XJ, noise_XJK, rate_XJ, strict=True)
+    ]
+    return losses[-1]
+
+
+def _coder_step_(parameters: Parameters, relation_J: Tensor, noise_JK: Tensor, rate_J: Tensor, settings: Settings, factor: Tensor) -> Tensor:
+    """Take one autoencoder step on the relations drawn; their matrices feel it at the rates given, A and B at theirs times ``factor``."""
+    coder, matrix_SDD = settings.coder, parameters.matrix_SDD
+    drawn_XDD = matrix_SDD[torch.cat([relation_J, noise_JK.flatten()])]
+    flat_XQ = flatten_matrices(drawn_XDD)
+    J = len(relation_J)
     encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
-    drawn_JDD = matrix_SDD[relation_J]
-    flat_JQ = flatten_matrices(drawn_JDD)
-    noise_JKQ = flatten_matrices(matrix_SDD[noise_JK.flatten()]).unflatten(0, noise_JK.shape)
     found = coder_gradients(
-        flat_JQ,
-        noise_JKQ,
+        flat_XQ[:J],
+        flat_XQ[J:].unflatten(0, noise_JK.shape),
         encoder_CQ,
         decoder_CQ,
         smooth=coder.smooth_relu,
@@ -140,14 +155,12 @@ def _coder_step_(parameters: Parameters, count_S: Tensor, settings: Settings, an
         scale=coder.scale,
         sparsity=coder.sparsity,
     )
-    factor = anneal * (expected / len(relation_J))
-    rate_J = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[relation_J])).float()
     if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
-        rate_J = rate_J / matrix_scale(drawn_JDD, True)
-    change_JQ = found.matrix_JQ * (factor * rate_J)[:, None]
+        rate_J = rate_J / matrix_scale(drawn_XDD[:J], True)
+    change_JQ = found.matrix_JQ * rate_J[:, None]
     matrix_SDD.index_add_(0, relation_J, change_JQ.unflatten(1, matrix_SDD.shape[1:]))
     assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
-    parameters.encoder_CQ.add_(found.encoder_CQ * (coder.rate * factor))
-    parameters.decoder_CQ.add_(found.decoder_CQ * (coder.rate * factor))
-    parameters.coder_count.add_(len(relation_J) * factor)
+    parameters.encoder_CQ.addcmul_(found.encoder_CQ, coder.rate * factor)
+    parameters.decoder_CQ.addcmul_(found.decoder_CQ, coder.rate * factor)
+    parameters.coder_count.add_(J * factor)
     return found.loss

@@ -25,9 +25,10 @@ from relcode.graph.dataset import Dataset, load_dataset
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters
 from relcode.ops.tiles import PlainTiles
-from relcode.recipes import fit_to_data, recipe
+from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, check_finite, initial_state, make_trainer
+from relcode.training.fit import fit_settings
 from relcode.training.step import take_step
 
 FB15K_237 = (14_541, 237, 272_115)
@@ -50,6 +51,9 @@ def steps_apart(dataset: Dataset, settings: Settings, device: torch.device) -> f
     def after(plain: bool) -> tuple[Parameters, Parameters]:
         fast = paths_module.tiles_of
         trainer, state = make_trainer(dataset, settings, device), initial_state(dataset, settings, device)
+        for name, value in state.parameters.tensors().items():
+            if "_square_" in name:  # as in mid-training: the first step of Adagrad has one length wherever a gradient is not zero, however small
+                value.fill_(1.0)
         before = Parameters(**{name: value.clone() for name, value in state.parameters.tensors().items()})
         generator = torch.Generator(device).manual_seed(1)
         batch = trainer.stream.batch(0, generator)
@@ -161,7 +165,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
     for name in given.recipes:
         settings = recipe(name).with_values({"model.dim": given.dim, "training.device": given.device, **parse_assignments(given.set)})
-        settings = fit_to_data(settings, len(dataset.train))
+        settings = fit_settings(settings, dataset)
         for threads in [int(word) for word in given.threads.split(",")] if device.type == "cpu" else [torch.get_num_threads()]:
             torch.set_num_threads(threads)
             figures = measure(dataset, replace(settings), device, given.seconds)

@@ -188,9 +188,9 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
     assert expected.encoder_CQ is not None and expected.decoder_CQ is not None and expected.coder_count is not None
     steps = math.ceil(due / batch)
     draws, losses = max(1, round(due / steps)), []
+    flat_JQ = flatten_matrices(expected.matrix_SDD).expand(draws, -1)  # as it is when the first step begins
     for _ in range(steps):
         encoder_CQ, decoder_CQ = coder_in_force(expected, settings.coder)
-        flat_JQ = flatten_matrices(expected.matrix_SDD).expand(draws, -1)
         noise_JKQ = flat_JQ[:, None].expand(-1, 3, -1)
         found = coder_gradients(flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=smooth, saturation=saturation, scale=scale)
         factor = anneal * min(1.0, due)

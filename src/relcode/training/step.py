@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from relcode.config import SamplingSettings, Settings
-from relcode.model.autoencoder import coder_gradients, flatten_matrices
+from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices
 from relcode.model.orthogonality import orthogonal_pull
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
 from relcode.model.paths import NceRule, path_gradients
@@ -131,23 +131,27 @@ def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, du
     factor = anneal * (due / (steps * shape[1]))
     # Counters of matrices stay as they are meanwhile, and so do their rates.
     rate_XJ = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[relation_XJ])).float() * factor
-    losses = [
-        _coder_step_(parameters, relation_J, noise_JK, rate_J, settings, factor)
-        for relation_J, noise_JK, rate_J in zip(relation_XJ, noise_XJK, rate_XJ, strict=True)
-    ]
-    return losses[-1]
+    drawn_XIDD = parameters.matrix_SDD[torch.cat([relation_XJ, noise_XJK.flatten(1)], dim=1)]
+    flat_XIQ = flatten_matrices(drawn_XIDD.flatten(0, 1)).unflatten(0, drawn_XIDD.shape[:2])
+    if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
+        rate_XJ = rate_XJ / matrix_scale(drawn_XIDD[:, : shape[1]].flatten(0, 1), True).view(shape)
+    pulls = []
+    for flat_IQ in flat_XIQ:
+        found = _coder_step_(parameters, flat_IQ[: shape[1]], flat_IQ[shape[1] :].unflatten(0, noise_XJK.shape[1:]), settings, factor)
+        pulls.append(found.matrix_JQ)
+    # What all of them pull at matrices is added at the end: matrices are looked at as they are when the first one begins.
+    change_XQ = torch.cat(pulls) * rate_XJ.flatten()[:, None]
+    parameters.matrix_SDD.index_add_(0, relation_XJ.flatten(), change_XQ.unflatten(1, drawn_XIDD.shape[2:]))
+    return found.loss
 
 
-def _coder_step_(parameters: Parameters, relation_J: Tensor, noise_JK: Tensor, rate_J: Tensor, settings: Settings, factor: Tensor) -> Tensor:
-    """Take one autoencoder step on the relations drawn; their matrices feel it at the rates given, A and B at theirs times ``factor``."""
-    coder, matrix_SDD = settings.coder, parameters.matrix_SDD
-    drawn_XDD = matrix_SDD[torch.cat([relation_J, noise_JK.flatten()])]
-    flat_XQ = flatten_matrices(drawn_XDD)
-    J = len(relation_J)
+def _coder_step_(parameters: Parameters, flat_JQ: Tensor, noise_JKQ: Tensor, settings: Settings, factor: Tensor) -> CoderGradients:
+    """Move encoder and decoder, in place, by one step on the relations drawn, at their rate times ``factor``; return the gradients."""
+    coder = settings.coder
     encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
     found = coder_gradients(
-        flat_XQ[:J],
-        flat_XQ[J:].unflatten(0, noise_JK.shape),
+        flat_JQ,
+        noise_JKQ,
         encoder_CQ,
         decoder_CQ,
         smooth=coder.smooth_relu,
@@ -155,12 +159,8 @@ def _coder_step_(parameters: Parameters, relation_J: Tensor, noise_JK: Tensor, r
         scale=coder.scale,
         sparsity=coder.sparsity,
     )
-    if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
-        rate_J = rate_J / matrix_scale(drawn_XDD[:J], True)
-    change_JQ = found.matrix_JQ * rate_J[:, None]
-    matrix_SDD.index_add_(0, relation_J, change_JQ.unflatten(1, matrix_SDD.shape[1:]))
     assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
     parameters.encoder_CQ.addcmul_(found.encoder_CQ, coder.rate * factor)
     parameters.decoder_CQ.addcmul_(found.decoder_CQ, coder.rate * factor)
-    parameters.coder_count.add_(J * factor)
-    return found.loss
+    parameters.coder_count.add_(len(flat_JQ) * factor)
+    return found

@@ -17,6 +17,7 @@ from relcode.graph.facts import directed
 from relcode.graph.implied import implied_facts
 from relcode.model.factors import factor_coder
 from relcode.model.parameters import Parameters, initial_parameters
+from relcode.ops.room import Room
 from relcode.sampling.batches import PathBatch, copy_batch_
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
@@ -40,6 +41,7 @@ class Stepper:
         self.must_begin = count is not None and not float(count)  # it has not spoken yet
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)  # loss, edges, autoencoder loss
         self.anneal = torch.ones((), device=device)
+        self.room = Room()
         self.spoken = 0  # steps with the autoencoder since the totals were last read
         self.quiet = replace(settings, model=replace(settings.model, autoencoder=False))  # before the autoencoder begins
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # with the autoencoder and without
@@ -80,7 +82,7 @@ class Stepper:
         if isinstance(self.batch, QuestionBatch):
             result = take_softmax_step(self.parameters, self.batch, settings, self.anneal, self.generator)
         else:
-            result = take_step(self.parameters, self.batch, self.noise, settings, self.anneal, self.generator)
+            result = take_step(self.parameters, self.batch, self.noise, settings, self.anneal, self.generator, self.room)
         self.totals += torch.stack([result.loss, result.edges, result.coder_loss])
 
 

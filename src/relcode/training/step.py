@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,10 +11,13 @@ from torch import Tensor
 
 from relcode.config import SamplingSettings, Settings
 from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices
+from relcode.model.blocks import block_gradients
 from relcode.model.orthogonality import orthogonal_pull
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
-from relcode.model.paths import NceRule, path_gradients
+from relcode.model.paths import NceRule, PathGradients, path_gradients
+from relcode.ops.room import Room
 from relcode.ops.rows import cumulative, draw_rows, row_counts
+from relcode.ops.workers import share
 from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import QuestionBatch
@@ -40,9 +44,15 @@ class StepResult:
 
 
 def take_step(
-    parameters: Parameters, batch: PathBatch, noise: NoiseSource, settings: Settings, anneal: Tensor, generator: torch.Generator
+    parameters: Parameters,
+    batch: PathBatch,
+    noise: NoiseSource,
+    settings: Settings,
+    anneal: Tensor,
+    generator: torch.Generator,
+    room: Room | None = None,
 ) -> StepResult:
-    """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
+    """Move the parameters, in place, by one batch; ``anneal`` scales every rate, ``room`` is memory kept from the last step."""
     sampling, updates = settings.sampling, settings.updates
     assert sampling.edges is not None, "fit_to_data fills this in"
     counted = updates.rule == "counted"
@@ -55,19 +65,10 @@ def take_step(
         curves=counted,
     )
     noises = [noise.draw(noise_groups(level, sampling), sampling.noise_draws, generator) for level in batch.levels]
-    first = batch.levels[0]
-
-    def rows(table_ED: Tensor, count_E: Tensor, entity: Tensor) -> Tensor:
-        vectors = table_ED[entity]  # in force as they are, unless they are divided by what their counters say
-        return vectors * shrink(count_E, updates.vector_rate, updates.vector_decay)[entity][..., None] if counted else vectors
-
-    tails = [rows(parameters.tails, parameters.tail_count_E, level.tail_TW) for level in batch.levels]
-    noise_vectors = [rows(parameters.tails, parameters.tail_count_E, noise_GK) for noise_GK in noises]
-    head_TWD = rows(parameters.head_ED, parameters.head_count_E, first.source_TW)
-    found = path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
+    found = _gradients(parameters, batch, noises, settings, rule, room or Room())
     prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
     if counted:
-        update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
+        update_heads_(parameters, batch.levels[0], found, prefixes_E, updates, anneal, sampling.noises)
         update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
         count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
     else:
@@ -80,6 +81,22 @@ def take_step(
         assert settings.coder.every is not None, "fit_to_data fills this in"
         coder_loss = train_coder_(parameters, count_S, settings, sampling.edges / settings.coder.every, anneal, generator)
     return StepResult(found.loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
+
+
+def _gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], settings: Settings, rule: NceRule, room: Room) -> PathGradients:
+    """Return the gradients of a batch, by the version that is fast where the parameters are."""
+    if not rule.curves and not parameters.head_ED.is_cuda:
+        return block_gradients(batch.levels, parameters.head_ED, parameters.tails, noises, parameters.matrix_SDD, rule, room)
+    updates = settings.updates
+
+    def rows(table_ED: Tensor, count_E: Tensor, entity: Tensor) -> Tensor:
+        vectors = table_ED[entity]  # in force as they are, unless they are divided by what their counters say
+        return vectors * shrink(count_E, updates.vector_rate, updates.vector_decay)[entity][..., None] if rule.curves else vectors
+
+    tails = [rows(parameters.tails, parameters.tail_count_E, level.tail_TW) for level in batch.levels]
+    noise_vectors = [rows(parameters.tails, parameters.tail_count_E, noise_GK) for noise_GK in noises]
+    head_TWD = rows(parameters.head_ED, parameters.head_count_E, batch.levels[0].source_TW)
+    return path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
 
 
 def noise_groups(level: Level, sampling: SamplingSettings) -> int:
@@ -109,9 +126,23 @@ def draw_matrices(count_S: Tensor, expected: float, generator: torch.Generator) 
 def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tensor, expected: float, generator: torch.Generator) -> None:
     """Move some of the matrices that were just updated by −rate·(M Mᵀ − I) M; one drawn m times goes m times as far, within what is safe."""
     relation_J, repeats_J = draw_matrices(count_S, expected, generator)
+    rate_J = rate * (expected / len(relation_J)) * repeats_J
+    if not count_S.is_cuda:
+        _pull_each_(parameters.matrix_SDD, dict(zip(relation_J.tolist(), rate_J.tolist(), strict=True)))
+        return
     pull_JDD, safe_J = orthogonal_pull(parameters.matrix_SDD[relation_J])
-    step_J = torch.minimum(rate * (expected / len(relation_J)) * repeats_J, safe_J) / repeats_J
+    step_J = torch.minimum(rate_J, safe_J) / repeats_J
     parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * step_J[:, None, None])
+
+
+def _pull_each_(matrix_SDD: Tensor, rates: Mapping[int, float]) -> None:
+    """Pull each matrix named once, at its own rate, within what is safe: on the CPU, relations shared among threads."""
+
+    def pull(relation: int) -> None:
+        pull_1DD, safe_1 = orthogonal_pull(matrix_SDD[relation, None])
+        matrix_SDD[relation].add_(pull_1DD[0], alpha=min(rates[relation], float(safe_1)))
+
+    share(pull, rates)
 
 
 def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, due: float, anneal: Tensor, generator: torch.Generator) -> Tensor:

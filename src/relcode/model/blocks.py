@@ -114,9 +114,8 @@ class _LevelRows:
         self.before_PD, self.pull_PD, self.tail_PD, noise_XD = space.before[index], space.pull[index], space.tail[index], space.noise[index]
         rows = len(self.source_P)
         self.after_PD = space.take(f"after {index}", rows) if index + 1 < space.levels else None
-        self.back_PD = space.take(f"back {index}", rows)
-        self.waits = rule.one_matrix and index > 0  # some gradients wait for a matrix of a level before
-        self.passed_PD = space.take(f"passed {index}", rows) if self.waits else self.back_PD
+        self.carries = 2 if rule.one_matrix and index > 0 else 1  # all gradients, and those that wait for a matrix of a level before
+        self.back_PD = space.take(f"back {index}", rows * self.carries).view(rows, -1)
         self.blocks = blocks_of(rows, len(noise_GK))
         self.tiles: list[CpuTiles | None] = [None] * len(self.blocks)
         self.loss_B = noise_XD.new_zeros(len(self.blocks))
@@ -150,18 +149,19 @@ class _LevelRows:
 
     def go_down(self, block: Block) -> None:
         """Add what the longer paths pull, leave this level's matrix its part, and carry the rest below."""
-        here, tiles = block.rows, self.tiles[block.place]
+        here, tiles, limit = block.rows, self.tiles[block.place], self.rule.factor_limit
         assert tiles is not None, "rows go up first"
-        own_XD = self.pull_PD[here]
-        all_XD, waiting_XD = own_XD, own_XD
-        if self.above is not None:
-            back_XD, passed_XD = self._carried(here)
-            all_XD, waiting_XD = own_XD + back_XD, own_XD + passed_XD
-        tiles.multiply(all_XD, self.back_PD[here], back=True)
-        pull_XD = waiting_XD * self.chosen_P[here, None] if self.rule.one_matrix else all_XD
-        if self.waits:
-            tiles.multiply(waiting_XD - pull_XD, self.passed_PD[here], back=True)
-        before_XD, limit = self.before_PD[here], self.rule.factor_limit
+        own_XD, before_XD = self.pull_PD[here], self.before_PD[here]
+        if self.rule.one_matrix:
+            sum_X2D = self._carried(here).add_(own_XD[:, None])  # all gradients, and those still waiting for their matrix
+            pull_XD = sum_X2D[:, 1] * self.chosen_P[here, None]
+            down_XD = sum_X2D[:, 0].contiguous()
+            if self.carries == 2:
+                sum_X2D[:, 1].sub_(pull_XD)
+                down_XD = sum_X2D.flatten(0, 1)
+        else:
+            pull_XD = down_XD = own_XD if self.above is None else self._carried(here)[:, 0].add_(own_XD)
+        tiles.multiply(down_XD, self.back_PD[here].view_as(down_XD), back=True)
         for kept_XD, new_XD in ((own_XD, limit_norm(pull_XD, limit)), (before_XD, limit_norm(before_XD, limit))):
             if new_XD is not kept_XD:
                 kept_XD.copy_(new_XD)
@@ -177,16 +177,14 @@ class _LevelRows:
         count_P = torch.bincount(above.source_P, minlength=len(self.source_P))
         self.above = (order_X, torch.cat([count_P.new_zeros(1), count_P.cumsum(0)]), above)
 
-    def _carried(self, here: slice) -> tuple[Tensor, Tensor]:
-        """Return the sums of what comes down to some rows: all of it, and what waits for a matrix."""
-        assert self.above is not None, "there is a level above"
+    def _carried(self, here: slice) -> Tensor:
+        """Return the sums of what comes down to some rows: of all gradients and, where some wait for their matrix, of those."""
+        count = here.stop - here.start
+        if self.above is None:
+            return self.pull_PD.new_zeros(count, 1 + self.rule.one_matrix, self.pull_PD.shape[1])
         order_X, first_P1, above = self.above
         first, last = int(first_P1[here.start]), int(first_P1[here.stop])
-        if first == last:
-            return (torch.zeros_like(self.pull_PD[here]),) * 2
-        row_X, offset_X = order_X[first:last], first_P1[here] - first
-        back_XD = embedding_bag(row_X, above.back_PD, offset_X, mode="sum")
-        return back_XD, embedding_bag(row_X, above.passed_PD, offset_X, mode="sum") if above.waits else back_XD
+        return embedding_bag(order_X[first:last], above.back_PD, first_P1[here] - first, mode="sum").view(count, above.carries, -1)
 
     def gradients(self) -> LevelGradients:
         """Return what was found."""

@@ -15,6 +15,7 @@ from relcode.ops.workers import share
 
 BLOCK = 512  # rows that are moved together on the CPU, few enough to stay in the cache
 
+
 def adagrad_(value: Tensor, square: Tensor, gradient: Tensor, rate: Tensor) -> None:
     """Move all of ``value`` against its gradient, in place."""
     square.addcmul_(gradient, gradient)

@@ -139,7 +139,7 @@ def _make_questions(dataset: Dataset, directed_N3: Tensor, settings: Settings, d
 
 def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettings, seed: int, device: torch.device) -> Stream:
     """Return a stream of walks where paths are asked for, else of facts."""
-    assert sampling.edges is not None, "fit_to_data fills this in"
+    assert sampling.edges is not None and sampling.tile is not None, "fit_settings fills these in"
     if sampling.path_mean == 0:
         return FactStream(
             directed_N3, dataset.num_directed, edges=sampling.edges, tile=sampling.tile, seed=seed, device=device, power=sampling.head_power

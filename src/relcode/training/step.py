@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from relcode.config import SamplingSettings, Settings
 from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices
 from relcode.model.blocks import block_gradients
-from relcode.model.orthogonality import orthogonal_pull
+from relcode.model.orthogonality import orthogonal_pull, pull_once_
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
 from relcode.model.paths import NceRule, PathGradients, path_gradients
 from relcode.ops.room import Room
@@ -54,7 +53,7 @@ def take_step(
 ) -> StepResult:
     """Move the parameters, in place, by one batch; ``anneal`` scales every rate, ``room`` is memory kept from the last step."""
     sampling, updates = settings.sampling, settings.updates
-    assert sampling.edges is not None, "fit_to_data fills this in"
+    assert sampling.edges is not None and sampling.noises is not None and sampling.noise_draws is not None, "fit_settings fills these in"
     counted = updates.rule == "counted"
     rule = NceRule(
         noises=sampling.noises,
@@ -100,11 +99,12 @@ def _gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], s
 
 
 def noise_groups(level: Level, sampling: SamplingSettings) -> int:
-    """Return how many groups of rows, all of one size, have noises of their own."""
+    """Return how many groups of rows, all of one size, have noises of their own: as near to ``noise_rows`` as can be, and no smaller."""
     if sampling.noise_sharing == "tile":
         return len(level.relation_T)
     rows = level.weight_TW.numel()
-    return rows // sampling.noise_rows if sampling.noise_rows and rows % sampling.noise_rows == 0 else 1
+    most = rows // sampling.noise_rows if sampling.noise_rows else 1
+    return next((groups for groups in range(most, 1, -1) if rows % groups == 0), 1)
 
 
 def prefixes_per_head(batch: PathBatch, num_entities: int) -> Tensor:
@@ -127,22 +127,13 @@ def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tens
     """Move some of the matrices that were just updated by −rate·(M Mᵀ − I) M; one drawn m times goes m times as far, within what is safe."""
     relation_J, repeats_J = draw_matrices(count_S, expected, generator)
     rate_J = rate * (expected / len(relation_J)) * repeats_J
-    if not count_S.is_cuda:
-        _pull_each_(parameters.matrix_SDD, dict(zip(relation_J.tolist(), rate_J.tolist(), strict=True)))
+    if not count_S.is_cuda:  # where their number may depend on the data: each matrix once
+        rates = dict(zip(relation_J.tolist(), rate_J.tolist(), strict=True))
+        share(lambda relation: pull_once_(parameters.matrix_SDD[relation], rates[relation]), rates)
         return
     pull_JDD, safe_J = orthogonal_pull(parameters.matrix_SDD[relation_J])
     step_J = torch.minimum(rate_J, safe_J) / repeats_J
     parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * step_J[:, None, None])
-
-
-def _pull_each_(matrix_SDD: Tensor, rates: Mapping[int, float]) -> None:
-    """Pull each matrix named once, at its own rate, within what is safe: on the CPU, relations shared among threads."""
-
-    def pull(relation: int) -> None:
-        pull_1DD, safe_1 = orthogonal_pull(matrix_SDD[relation, None])
-        matrix_SDD[relation].add_(pull_1DD[0], alpha=min(rates[relation], float(safe_1)))
-
-    share(pull, rates)
 
 
 def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, due: float, anneal: Tensor, generator: torch.Generator) -> Tensor:

@@ -152,7 +152,7 @@ def main() -> None:
         for size in SIZES[device.type][name] if chosen is None else numbers(chosen):
             points.setdefault(name, []).append(point({**at, name: size}, given.facts, device, given.seconds))
             print(f"{LABELS[name]} {size:,}: {points[name][-1]['edges_per_second']:,} edges/s", file=sys.stderr, flush=True)
-    record = {"benchmark": "scaling", "recipe": "base", "at": at, "points": points, "product_gflops": round(product_gflops(device), 1)}
+    record = {"benchmark": "scaling", "recipe": "base", "at": at, "points": points, "product_gflops": round(product_gflops(device)[0], 1)}
     record["environment"] = environment(device)
     print(json.dumps(record), flush=True)
     if given.out is not None:

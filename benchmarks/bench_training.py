@@ -4,13 +4,15 @@
 
 First one step of the fast products is compared with one of the plain ones, on the same device. Then steps are taken for some seconds; before and
 after, the bare matrix product is timed in the same process, since a figure means little without knowing how busy the machine was.
-``cpu_edges_per_second`` counts the processor's own time instead of the wall clock's. Without the dataset, facts are drawn in its numbers.
+What begins with ``cpu_`` counts the processor's own time (of all threads together) instead of the wall clock's. Without the dataset, facts are drawn
+in its numbers.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -81,16 +83,17 @@ def check_agreement(dataset: Dataset, device: torch.device) -> None:
             raise SystemExit(f"{name}: a fast step is {apart:.2g} of its length away from the plain one")
 
 
-def product_gflops(device: torch.device) -> float:
-    """Return the speed of the bare product now."""
+def product_gflops(device: torch.device) -> tuple[float, float]:
+    """Return the speed of the bare product now, by the clock on the wall and by the processor's own time."""
     left, right = torch.randn(PRODUCT, PRODUCT, device=device), torch.randn(PRODUCT, PRODUCT, device=device)
-    seconds = []
+    seconds, cpu_seconds = [], []
     for _ in range(4):
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         torch.mm(left, right)
         wait(device)
         seconds.append(time.perf_counter() - start)
-    return 2e-9 * PRODUCT**3 / min(seconds)
+        cpu_seconds.append(max(time.process_time() - cpu_start, 1e-9))
+    return 2e-9 * PRODUCT**3 / min(seconds), 2e-9 * PRODUCT**3 / min(cpu_seconds)
 
 
 def wait(device: torch.device) -> None:
@@ -100,8 +103,12 @@ def wait(device: torch.device) -> None:
 
 
 def operations(settings: Settings) -> dict[str, float]:
-    """Return the multiplications and additions of one edge, in thousands: three products with a matrix, three with noises, and the regulariser."""
-    d, sampling = settings.model.dim, settings.sampling
+    """Return the multiplications and additions of one edge, in thousands: three products with a matrix, three with noises, and the regulariser.
+
+    Every draw of the regulariser counts; on the CPU a matrix that is drawn several times in a step is multiplied once.
+    """
+    d, sampling = settings.model.size, settings.sampling
+    assert sampling.noise_draws is not None, "the settings are complete"
     matrices, noises = 6 * d * d, 6 * d * sampling.noise_draws
     orthogonal = 4 * d**3 / settings.updates.orthogonal_every if settings.updates.orthogonal_rate else 0.0
     return {"matrices": matrices / 1e3, "noises": noises / 1e3, "orthogonality": orthogonal / 1e3}
@@ -128,14 +135,18 @@ def measure(dataset: Dataset, settings: Settings, device: torch.device, seconds:
         spent += took
         steps = max(1, round(steps * min(4.0, seconds / 6 / took)))
     products.append(product_gflops(device))
-    speed = statistics.median(speeds)
+    speed, cpu_speed, work = statistics.median(speeds), statistics.median(cpu_speeds), sum(operations(settings).values()) * 1e-6
+    by_wall, by_cpu = zip(*products, strict=True)
+    on_cpu = device.type == "cpu"
     return {
         "edges_per_second": round(speed),
         "edges_per_second_all": [round(each) for each in speeds],
-        "cpu_edges_per_second": round(statistics.median(cpu_speeds)) if device.type == "cpu" else None,
-        "product_gflops": [round(each, 1) for each in products],
+        "cpu_edges_per_second": round(cpu_speed) if on_cpu else None,
+        "product_gflops": [round(each, 1) for each in by_wall],
+        "cpu_product_gflops": [round(each, 1) for each in by_cpu] if on_cpu else None,
         "thousand_operations_an_edge": operations(settings),
-        "share_of_product_speed": round(speed * sum(operations(settings).values()) * 1e3 / (1e9 * statistics.fmean(products)), 3),
+        "share_of_product_speed": round(speed * work / statistics.fmean(by_wall), 3),
+        "cpu_share_of_product_speed": round(cpu_speed * work / statistics.fmean(by_cpu), 3) if on_cpu else None,
         "seconds_to_get_ready": round(ready, 2),
         "peak_mb": round(torch.cuda.max_memory_allocated() / 1e6) if device.type == "cuda" else None,
     }
@@ -170,7 +181,8 @@ def main() -> None:
             torch.set_num_threads(threads)
             figures = measure(dataset, replace(settings), device, given.seconds)
             about = {"benchmark": "training", "dataset": dataset.name, "recipe": name, "dim": given.dim, "threads": threads}
-            about |= {"edges_a_step": settings.sampling.edges, "tile": settings.sampling.tile, "noise_draws": settings.sampling.noise_draws}
+            about |= {"edges_a_step": settings.sampling.edges, "tile": settings.sampling.tile}
+            about |= {"noise_draws": settings.sampling.noise_draws, "noise_rows": settings.sampling.noise_rows, "load": round(os.getloadavg()[0], 1)}
             print(json.dumps({**about, **figures, "environment": environment(device) | {"threads": threads}}), flush=True)
 
 

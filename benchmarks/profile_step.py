@@ -58,7 +58,7 @@ def measure(dataset: Dataset, name: str, given: argparse.Namespace, device: torc
     on_device = device.type == "cuda"
     spent = {each.key: (each.self_device_time_total if on_device else each.self_cpu_time_total) / 1e3 / given.steps for each in found.key_averages()}
     named = dict(sorted(spent.items(), key=lambda item: -item[1])[:TOP])
-    gflops, bandwidth = product_gflops(device), memory_gb_per_second(device)
+    gflops, bandwidth = product_gflops(device)[0], memory_gb_per_second(device)
     thousands = sum(operations(settings).values())
     return {
         "recipe": name,

@@ -40,13 +40,13 @@ SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 an
 def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     """Fill in what is left open from the number of training facts, so that settings saved with a run are complete.
 
-    A step takes about a thirtieth of an epoch, between 512 and 16,384 edges (4,096 where steps are counted, of which larger ones diverge): larger
-    steps are faster, but a small KB would see too few of them.
+    A step takes about a thirtieth of an epoch, between 128 and 16,384 edges (512 and 4,096 where steps are counted, of which larger ones diverge):
+    larger steps are faster, but a small KB would see too few of them.
     There are about 512 autoencoder updates an epoch (the released program has 531 on FB15k-237), as codes need many to become sparse.
     """
     directed = 2 * num_facts
-    most = 4096 if settings.updates.rule == "counted" else 16384
-    edges = settings.sampling.edges or min(most, max(512, 1 << round(math.log2(max(32, directed) / 32))))
+    least, most = (512, 4096) if settings.updates.rule == "counted" else (128, 16384)
+    edges = settings.sampling.edges or min(most, max(least, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
     dim = settings.model.dim or (64 if num_facts < SMALL_FACTS else 128 if num_facts < MEDIUM_FACTS else 256)
     return replace(

@@ -33,6 +33,7 @@ from relcode.studies.reproduction_record import (
     write_record,
 )
 from relcode.studies.reproduction_rows import missing
+from relcode.training.fit import fit_settings
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -211,7 +212,7 @@ def test_the_committed_page_is_that_of_the_committed_records() -> None:
 
 
 def test_a_record_holds_the_figures_of_the_training(family: Dataset, tmp_path: Path) -> None:
-    settings = fit_to_data(VARIANTS["joint+comp"].settings("family", 3, SMALL), len(family.train))
+    settings = fit_settings(VARIANTS["joint+comp"].settings("family", 3, SMALL), family)
     record = make_record(family, "joint+comp", settings, "relcode reproduce main")
     (run,) = [event.run for event in train(family, settings, tmp_path / "run") if isinstance(event, Finished)]
     scorer = scorer_of(run.load_parameters("cpu"), run.settings, family.seen_E)

@@ -78,13 +78,17 @@ def test_settings_that_are_given_stay() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_papers_recipes_take_their_penalty_from_the_datas_density(name: str) -> None:
-    found = {data: fit_nce(recipe(name), shape).updates.penalty or 0 for data, shape in SHAPES.items()}
-    assert found["wn18rr"] > found["fb15k-237"] > found["kinship"] > 0
-    given = recipe(name).with_values({"updates.penalty": 0.5})
+def test_the_papers_recipes_take_penalty_and_rates_from_the_datas_density(name: str) -> None:
+    found = {data: fit_nce(recipe(name), shape).updates for data, shape in SHAPES.items()}
+    penalty = {data: updates.penalty or 0 for data, updates in found.items()}
+    assert penalty["wn18rr"] > penalty["fb15k-237"] > penalty["kinship"] > 0
+    assert found["fb15k-237"].adagrad_rate == 0.1 and found["wn18rr"].adagrad_rate == 0.2  # 19 and 2 facts an entity
+    assert found["fb15k-237"].adagrad_matrix_rate == pytest.approx(0.0107, abs=1e-4)  # 1,148 facts a relation
+    assert found["kinship"].adagrad_matrix_rate == pytest.approx(0.0058, abs=1e-4) and found["nothing"].adagrad_matrix_rate == 0.005
+    given = recipe(name).with_values({"updates.penalty": 0.5, "updates.adagrad_rate": 0.3, "updates.adagrad_matrix_rate": 0.4})
     assert fit_nce(given, SHAPES["kinship"]) == given
     counted = recipe(name).with_values({"updates.rule": "counted"})
-    assert fit_nce(counted, SHAPES["kinship"]) == counted  # which has none
+    assert fit_nce(counted, SHAPES["kinship"]) == counted  # which has none of these
 
 
 # ---- the default recipe: what it leaves open is chosen from the data's shape

@@ -139,10 +139,12 @@ class UpdateSettings(_Checked):
     rule: Literal["counted", "adagrad"] = option(
         "counted", "how rates fall: with the number of updates a row had (counted, the paper's), or with the gradients each number has seen (adagrad)"
     )
-    vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
+    vector_rate: float = option(2.0**-2, "counted: first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "counted: fall of that rate, which is also the vectors' weight decay", _WEIGHT)
+    adagrad_rate: float | None = option(None, "adagrad: rate of entity vectors (none: chosen by facts per entity)", _POSITIVE)
+    adagrad_matrix_rate: float | None = option(None, "adagrad: rate of matrices (none: chosen by facts per relation)", _POSITIVE)
     penalty: float | None = option(None, "adagrad: weight of ½(‖u_h‖² + ‖v_t‖²) for each path (none: chosen from the data's density)", _WEIGHT)
-    matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
+    matrix_rate: float = option(2.0**-1, "counted: η1, first rate of matrices for the KB objective", _POSITIVE)
     matrix_decay: float = option(2.0**-14, "counted: fall of the matrices' rate", _WEIGHT)
     vector_damping: float = option(0.5, "counted: how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
     matrix_damping: float = option(0.02, "counted: the same for matrices", _WEIGHT)

@@ -19,7 +19,8 @@ def base() -> Settings:
         recipe="base",
         model=ModelSettings(autoencoder=False),
         sampling=SamplingSettings(tile=1, noises=256, noise_draws=1024, noise_sharing="batch"),
-        updates=UpdateSettings(rule="adagrad", vector_rate=0.1, matrix_rate=0.01, factor_limit=math.inf, saturation=math.inf),
+        updates=UpdateSettings(rule="adagrad", factor_limit=math.inf, saturation=math.inf),
+        training=TrainingSettings(epochs=200),
     )
 
 
@@ -31,7 +32,8 @@ def joint() -> Settings:
 
 def with_paths(settings: Settings) -> Settings:
     """Add compositional training: walks of length 1 + Poisson(1), as in the paper's main table."""
-    return replace(settings, recipe=f"{settings.recipe}+comp", sampling=replace(settings.sampling, path_mean=1.0))
+    sampling, training = replace(settings.sampling, path_mean=1.0), replace(settings.training, epochs=120)
+    return replace(settings, recipe=f"{settings.recipe}+comp", sampling=sampling, training=training)
 
 
 SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough
@@ -103,10 +105,27 @@ def fitting_penalty(shape: DataShape) -> float:
 
 
 def fit_nce(settings: Settings, shape: DataShape) -> Settings:
-    """Fill in what the paper's objective leaves open where Adagrad climbs it: the penalty, by the same rule as the softmax objective's."""
-    if settings.updates.rule == "counted" or settings.updates.penalty is not None:
+    """Fill in what the paper's objective leaves open where Adagrad climbs it, from the density of the data.
+
+    The penalty follows the rule of the softmax objective. Vectors of entities with few facts must learn faster, matrices with few facts more slowly
+    (see :func:`fit_softmax`); exponents are those of a random walk, constants and bounds were chosen on the valid splits of the paper's datasets.
+
+        rate = 0.1 · √(10 · entities / facts), between 0.1 and 0.2          matrix rate = 0.01 · √(facts / relations / 1000), between 0.005 and 0.03
+    """
+    updates, facts = settings.updates, max(1, shape.facts)
+    if updates.rule == "counted":
         return settings
-    return replace(settings, updates=replace(settings.updates, penalty=fitting_penalty(shape)))
+    rate = 0.1 * min(2.0, max(1.0, math.sqrt(10 * shape.entities / facts)))
+    matrix_rate = 0.01 * min(3.0, max(0.5, math.sqrt(facts / max(1, shape.relations) / 1000)))
+    return replace(
+        settings,
+        updates=replace(
+            updates,
+            adagrad_rate=updates.adagrad_rate or round(rate, 4),
+            adagrad_matrix_rate=updates.adagrad_matrix_rate or round(matrix_rate, 5),
+            penalty=fitting_penalty(shape) if updates.penalty is None else updates.penalty,
+        ),
+    )
 
 
 def fit_softmax(settings: Settings, shape: DataShape) -> Settings:

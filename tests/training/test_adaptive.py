@@ -25,7 +25,7 @@ PENALTY, RATE, MATRIX_RATE = 0.25, 0.1, 0.05
 
 
 def climbing(**changes: Any) -> Settings:
-    options = {"updates__rule": "adagrad", "updates__vector_rate": RATE, "updates__matrix_rate": MATRIX_RATE, "updates__penalty": PENALTY}
+    options = {"updates__rule": "adagrad", "updates__adagrad_rate": RATE, "updates__adagrad_matrix_rate": MATRIX_RATE, "updates__penalty": PENALTY}
     free = {"updates__saturation": float("inf"), "updates__factor_limit": float("inf"), "updates__orthogonal_rate": 0.0}
     return small("base", **{**options, **free, **changes})
 

@@ -21,6 +21,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "relcode"))
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def pykeen_at_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """PyKEEN makes folders under the user's home when it is imported; during tests these are somewhere else."""
+    os.environ.setdefault("PYSTOW_HOME", str(tmp_path_factory.mktemp("pystow")))
+
+
 @pytest.fixture(scope="session")
 def benchmark() -> Callable[[str], Path]:
     """Return a function from a benchmark's name to its folder; it skips the test where the data are absent."""

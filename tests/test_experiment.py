@@ -24,6 +24,8 @@ from relcode.config import Settings, settings_from_json
 from relcode.errors import DataError, DeviceError, NotFinite, OutputError, RunError
 from relcode.experiment import Advanced, Event, Finished, Started, Validated, choose_device, resume, train
 from relcode.graph.dataset import Dataset, dataset_from_facts
+from relcode.model import softmax
+from relcode.ops.halves import both
 from relcode.runs.run import open_run
 from relcode.training.advance import parameters_finite
 
@@ -556,6 +558,29 @@ def test_vectors_large_enough_use_all_threads(family: Dataset, tmp_path: Path, m
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "run")} == {2}
     monkeypatch.setattr(experiment, "SMALL_DIM", 9)
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "one")} == {1}
+
+
+@pytest.mark.parametrize(("threads", "least_dim", "expected"), [(2, 9, True), (1, 9, False), (2, 8, False)])
+def test_small_vectors_have_a_second_thread_for_halves_where_there_are_two(
+    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, least_dim: int, expected: bool
+) -> None:
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(experiment, "SMALL_DIM", least_dim)
+
+    def beside() -> bool:
+        return len(set(both(threading.get_ident, threading.get_ident))) == 2
+
+    assert {beside() for _ in train(family, short("default", training__epochs=1), tmp_path / "run")} == {expected}
+    assert not beside()
+
+
+def test_one_core_and_two_give_the_same_bits(family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(softmax, "WORTH_SHARING", 1)
+    settings = short("default", training__epochs=2, coder__start=0.5)
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        ended(train(family, settings, tmp_path / str(threads)))
+    assert lasting(tmp_path / "1") == lasting(tmp_path / "2")
 
 
 def test_nothing_is_best_and_patience_is_not_lost_before_the_autoencoder_begins(family: Dataset, tmp_path: Path) -> None:

@@ -177,8 +177,6 @@ class SoftmaxSettings(_Checked):
         "learn facts, at the weight of their confidence, that another relation of the pair implies at least so surely (none: only the KB's)",
         _SHARE,
     )
-    dropout: float = option(0.0, "share of the numbers of u_h M_r that are left out, at random, each time a question is asked", _SHARE)
-    head_dropout: float = option(0.0, "the same for u_h", _SHARE)
     path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", _WEIGHT)
     path_tiles: int | None = option(
         None, "tiles of paths in one step; the walks of a tile take the same two relations (none: a walk for every four questions)", _POSITIVE_INT

@@ -26,6 +26,7 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
+from relcode.ops.halves import two_at_once
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
@@ -37,7 +38,7 @@ CHECKPOINT_SECONDS = 180.0
 SAVING_SHARE = 0.03  # training waits for checkpoints between validations at most this share of the time: where that is long, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
-SMALL_DIM = 128  # below this size of vectors one thread is faster: products are too small to share, and waiting for each other costs more
+SMALL_DIM = 128  # below this size of vectors products are too small to share; a second thread then takes half of the large tables instead
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
 
 
@@ -298,13 +299,15 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     threads = torch.get_num_threads()
-    if device.type == "cpu" and settings.model.size < SMALL_DIM:
+    small = device.type == "cpu" and settings.model.size < SMALL_DIM
+    if small:
         torch.set_num_threads(1)
     torch.use_deterministic_algorithms(exact)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
-        yield
+        with two_at_once(small and threads > 1):
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)

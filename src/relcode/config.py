@@ -168,7 +168,7 @@ class SoftmaxSettings(_Checked):
         None, "a question with more known answers than this is asked several times an epoch (none: 1 or 4, by how many they have)", _POSITIVE_INT
     )
     candidates: int | None = option(None, "entities drawn to stand for all of them (none: all where they fit)", _POSITIVE_INT)
-    rate: float = option(0.1, "Adagrad's rate for entity vectors", _POSITIVE)
+    rate: float | None = option(None, "Adagrad's rate for entity vectors (none: 0.2 in a small KB, else 0.1)", _POSITIVE)
     matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)
     penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", _WEIGHT)
     image_share: float = option(0.5, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published)", _WEIGHT)
@@ -207,7 +207,7 @@ class CoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """When to look, when to stop, and where to work."""
 
-    epochs: int = option(100, "passes over the directed facts (as many path steps)", _POSITIVE_INT)
+    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 40 in a small KB, else 60)", _POSITIVE_INT)
     minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
     validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
     validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)
@@ -215,6 +215,12 @@ class TrainingSettings(_Checked):
     seed: int = option(0, "seed of every random choice", _SEED)
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to train; auto takes CUDA where there is one")
     deterministic: bool = option(False, "use deterministic algorithms on CUDA too (the CPU always does)")
+
+    @property
+    def length(self) -> int:
+        """Return the number of epochs, once it is known."""
+        assert self.epochs is not None, "fit_settings fills this in"
+        return self.epochs
 
 
 @dataclass(frozen=True, kw_only=True)

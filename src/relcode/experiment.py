@@ -121,8 +121,8 @@ def resume(folder: Path | str) -> Iterator[Event]:
     dataset = run.load_dataset()
     with _numerics(run.settings, device):
         state, trainer = run.load_state(device), make_trainer(dataset, run.settings, device)
-        if state.step >= run.settings.training.epochs * trainer.stream.steps_per_epoch:
-            raise RunError(f"{run.folder} has done all of its {run.settings.training.epochs} epochs: nothing is left to do")
+        if state.step >= run.settings.training.length * trainer.stream.steps_per_epoch:
+            raise RunError(f"{run.folder} has done all of its {run.settings.training.length} epochs: nothing is left to do")
         run = run.with_status(state="running", reason="")
         run.forget_later()
         yield from _training(run, dataset, trainer, state)
@@ -143,7 +143,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
     """Train until the epochs, the time, the patience or the user end it."""
     options = run.settings.training
     per_epoch = trainer.stream.steps_per_epoch
-    total = options.epochs * per_epoch
+    total = options.length * per_epoch
     validate_every = max(1, total // options.validations) if options.validations and len(dataset.valid) else total + 1
     clock, known = _Clock(run.status.seconds, time.perf_counter()), known_answers(dataset)
     saved_at, saving, chunk = time.perf_counter(), 0.0, 1
@@ -160,7 +160,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
             saver.check()
             took = max(time.perf_counter() - began, 1e-6)
             chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
-            event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
+            event = _advanced(state, total, per_epoch, options.length, options.minutes, clock.seconds(), stats, took)
             yield event
             reason = _limit_reached(run, state.step, total, clock.seconds()) or (INTERRUPTED if interrupted.is_set() else "")
             is_due = state.step % validate_every == 0 and total - state.step >= validate_every

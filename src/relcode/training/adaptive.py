@@ -26,7 +26,13 @@ FEW_ROWS = 4  # where entities are more than this times the rows touched, only t
 
 
 def climb_(
-    parameters: Parameters, levels: tuple[Level, ...], found: PathGradients, noises: list[Tensor], prefixes_E: Tensor, settings: Settings, anneal: Tensor
+    parameters: Parameters,
+    levels: tuple[Level, ...],
+    found: PathGradients,
+    noises: list[Tensor],
+    prefixes_E: Tensor,
+    settings: Settings,
+    anneal: Tensor,
 ) -> Tensor:
     """Move all that a batch touches along its gradients, in place; return how many updates each matrix got."""
     assert parameters.head_square_ED is not None and parameters.tail_square_ED is not None and parameters.matrix_square_SDD is not None

@@ -53,7 +53,7 @@ class Extension:
         parameters = placed(self.joined, self.old, settings, device)
         fit_(parameters, self.joined, settings, device, seconds)
         first_squares_(parameters, self.joined)
-        step = (settings.training.epochs - epochs) * trainer.stream.steps_per_epoch
+        step = (settings.training.length - epochs) * trainer.stream.steps_per_epoch
         return TrainState(parameters, step, torch.Generator(device).manual_seed(seed))
 
 

@@ -48,7 +48,7 @@ class Gathered:
 
     def descend_(self, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
         """Move vectors, and (in a large step beside them) matrices and autoencoder, which touch nothing of theirs; return the autoencoder's loss."""
-        assert settings.softmax.matrix_rate is not None, "fit_settings fills this in"
+        assert settings.softmax.rate is not None and settings.softmax.matrix_rate is not None, "fit_settings fills these in"
         rate, matrix_rate = settings.softmax.rate * anneal, settings.softmax.matrix_rate * anneal
 
         def move_matrices_and_coder_() -> Tensor:

@@ -23,9 +23,10 @@ from torch.profiler import ProfilerActivity, profile
 from relcode.config import parse_assignments
 from relcode.errors import RelcodeError
 from relcode.graph.dataset import Dataset, load_dataset
-from relcode.recipes import fit_to_data, recipe
+from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, initial_state, make_trainer
+from relcode.training.fit import fit_settings
 
 TOP = 14  # operations told by name
 STREAM = 1 << 26  # numbers read to measure the speed of memory
@@ -45,7 +46,7 @@ def memory_gb_per_second(device: torch.device) -> float:
 def measure(dataset: Dataset, name: str, given: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Take some steps, unprofiled and profiled."""
     settings = recipe(name).with_values({"model.dim": given.dim, "training.device": device.type, **parse_assignments(given.set)})
-    settings = fit_to_data(settings, len(dataset.train))
+    settings = fit_settings(settings, dataset)
     trainer, state = make_trainer(dataset, settings, device), initial_state(dataset, settings, device)
     state, _ = advance(state, 3, trainer, 10**6)
     wait(device)

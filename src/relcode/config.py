@@ -118,12 +118,16 @@ class SamplingSettings(_Checked):
     """What is looked at next: facts or walks, in tiles of one relation, and noise."""
 
     edges: int | None = option(None, "path steps in one training step (none: chosen from the number of facts)", _POSITIVE_INT)
-    tile: int = option(32, "rows of one relation that are multiplied together", _POSITIVE_INT)
+    tile: int | None = option(32, "rows of one relation that are multiplied together (none: chosen by the device)", _POSITIVE_INT)
     path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", _WEIGHT)
     max_path: int = option(6, "no walk is longer than this", _POSITIVE_INT)
     head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
-    noises: int = option(3, "k, the noises a path is weighed against", _POSITIVE_INT)
-    noise_draws: int = option(64, "noise entities drawn for rows that share them, together weighing as much as k", _POSITIVE_INT)
+    noises: int | None = option(3, "k, the noises a path is weighed against (none: chosen by the device)", _POSITIVE_INT)
+    noise_draws: int | None = option(
+        64,
+        "noise entities drawn for rows that share them, together weighing as much as k (none: by the device, and noise_rows with it)",
+        _POSITIVE_INT,
+    )
     noise_sharing: Literal["tile", "batch"] = option("tile", "which rows share their noises: those of a tile, or those of a batch")
     noise_rows: int | None = option(None, "rows of a batch that share their noises, where not those of a tile do (none: all)", _POSITIVE_INT)
     noise: Literal["uniform", "unigram"] = option("uniform", "noise entities are drawn uniformly, or by how often they are a tail (unigram)")

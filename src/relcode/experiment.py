@@ -30,7 +30,7 @@ from relcode.ops.halves import two_at_once
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
-from relcode.training.fit import fit_settings
+from relcode.training.fit import fit_settings, on_cuda
 from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
@@ -95,7 +95,7 @@ def choose_device(name: str) -> torch.device:
     """Return the device a setting names; auto takes CUDA where there is one."""
     if name == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device cuda was asked for, but this machine or this build of torch has none: use --device cpu or auto")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    return torch.device("cuda" if on_cuda(name) else "cpu")
 
 
 def train(dataset: Dataset, settings: Settings, folder: Path, begin: Beginning | None = None) -> Iterator[Event]:

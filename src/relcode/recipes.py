@@ -13,12 +13,13 @@ from relcode.errors import UnknownName
 def base() -> Settings:
     """Return the paper's base model: single facts, no autoencoder.
 
-    The objective is the paper's; it is climbed by Adagrad in large steps, against many noises that the rows of a step share (docs/model.md).
+    The objective is the paper's; it is climbed by Adagrad in large steps, against noises that many rows share (docs/model.md): how many depends on
+    where training runs (:func:`fit_to_device`).
     """
     return Settings(
         recipe="base",
         model=ModelSettings(autoencoder=False),
-        sampling=SamplingSettings(tile=1, noises=256, noise_draws=1024, noise_sharing="batch"),
+        sampling=SamplingSettings(tile=None, noises=None, noise_draws=None, noise_sharing="batch"),
         updates=UpdateSettings(rule="adagrad", factor_limit=math.inf, saturation=math.inf),
         training=TrainingSettings(epochs=200),
     )
@@ -57,6 +58,27 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
         sampling=replace(settings.sampling, edges=edges),
         coder=replace(settings.coder, every=every),
         training=replace(settings.training, epochs=settings.training.epochs or 100),
+    )
+
+
+def fit_to_device(settings: Settings, cuda: bool) -> Settings:
+    """Fill in what is left open by where training runs.
+
+    On CUDA all rows of a step share 1,024 noises in one large product, and rows are sorted by relation. On the CPU that product would take four times
+    what the matrices take; instead every 64 rows have 64 noises of their own, as many draws as rows, which rank as well (docs/performance.md).
+    A matrix must be read from memory however few rows it has, so that a step on the CPU takes facts of a relation several at once.
+    """
+    sampling = settings.sampling
+    noises, draws, rows, tile = (256, 1024, None, 1) if cuda else (64, 64, 64, max(1, (sampling.edges or 1) // 2048))
+    return replace(
+        settings,
+        sampling=replace(
+            sampling,
+            tile=sampling.tile or tile,
+            noises=sampling.noises or noises,
+            noise_draws=sampling.noise_draws or draws,
+            noise_rows=rows if sampling.noise_draws is None and sampling.noise_rows is None else sampling.noise_rows,
+        ),
     )
 
 

@@ -18,3 +18,12 @@ def orthogonal_pull(matrix_XDD: Tensor) -> tuple[Tensor, Tensor]:
     unit_XDD = matrix_XDD / scale_X
     cube_XDD = torch.bmm(torch.bmm(unit_XDD, unit_XDD.transpose(1, 2)), unit_XDD)
     return scale_X * (unit_XDD - cube_XDD), cube_XDD.flatten(1).norm(dim=1).pow(-2 / 3)
+
+
+def pull_once_(matrix_DD: Tensor, rate: float) -> None:
+    """Move one matrix by the smaller of ``rate`` and the safe step, in place: the same in fewer passes, M + a (M − (M Mᵀ) M / s²)."""
+    scale = max(float(torch.linalg.vector_norm(matrix_DD)) / len(matrix_DD) ** 0.5, 1e-30)
+    cube_DD = torch.addmm(matrix_DD, matrix_DD @ matrix_DD.T, matrix_DD, beta=0, alpha=scale**-2)
+    size = float(torch.linalg.vector_norm(cube_DD)) / scale
+    step = min(rate, size ** (-2 / 3)) if size else rate
+    matrix_DD.mul_(1 + step).sub_(cube_DD, alpha=step)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from relcode.ops.workers import share
+
 EPSILON = 1e-10  # so that a number whose gradient is zero stays where it is
 
 
@@ -22,17 +24,32 @@ def plain_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor
         value_SDD[relation] += rate * gradient_DD / (square_SDD[relation].sqrt() + EPSILON)
 
 
+def climb_once_(value: Tensor, square: Tensor, ascent: Tensor, rate: float) -> None:
+    """Take Adagrad's step along ``ascent``, in place, in one pass over memory: a third of the time of one pass for each operation.
+
+    torch has it as part of its optimiser; it counts steps from 1, and without decay the count changes nothing.
+    """
+    torch._fused_adagrad_([value], [ascent], [square], [torch.ones(())], lr=rate, lr_decay=0.0, weight_decay=0.0, eps=EPSILON, maximize=True)
+
+
 def cpu_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:
-    """Move matrices along Σ xᵀ y, one product a relation."""
+    """Move matrices along Σ xᵀ y, one product a relation, relations shared among threads."""
+    order_P: Tensor | None = None
     if not bool((relation_P.diff() >= 0).all()):
         relation_P, order_P = torch.sort(relation_P, stable=True)
-        x_PD, y_PD = x_PD[order_P], y_PD[order_P]
     relation_X, count_X = torch.unique_consecutive(relation_P, return_counts=True)
-    counts = count_X.tolist()
-    for relation, x_XD, y_XD in zip(relation_X.tolist(), x_PD.split(counts), y_PD.split(counts), strict=True):
-        gradient_DD, square_DD = x_XD.T @ y_XD, square_SDD[relation]
-        square_DD.addcmul_(gradient_DD, gradient_DD)
-        value_SDD[relation].addcdiv_(gradient_DD.mul_(rate), square_DD.sqrt().add_(EPSILON))
+    step = float(rate)
+
+    def move(run: tuple[int, int, int]) -> None:
+        relation, first, last = run
+        if order_P is None:
+            x_XD, y_XD = x_PD[first:last], y_PD[first:last]
+        else:
+            x_XD, y_XD = x_PD.index_select(0, order_P[first:last]), y_PD.index_select(0, order_P[first:last])
+        climb_once_(value_SDD[relation], square_SDD[relation], x_XD.T @ y_XD, step)
+
+    last_X = count_X.cumsum(0)
+    share(move, zip(relation_X.tolist(), (last_X - count_X).tolist(), last_X.tolist(), strict=True))
 
 
 def climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -48,3 +49,13 @@ def sum_rows(index_X: Tensor, value_X: Tensor, rows: int) -> Tensor:
     place_X = torch.arange(len(index_X), device=index_X.device)
     first_R = torch.full((rows,), len(index_X), device=index_X.device).scatter_reduce_(0, index_X, place_X, "amin")
     return torch.zeros_like(value_X).index_add_(0, first_R[index_X], value_X)
+
+
+def join_rows(parts: Sequence[Tensor]) -> Tensor:
+    """Return the parts one behind the other, without a copy where they already stand so in memory."""
+    first, place = parts[0], parts[0].storage_offset()
+    for part in parts:
+        if part.untyped_storage().data_ptr() != first.untyped_storage().data_ptr() or part.storage_offset() != place or not part.is_contiguous():
+            return torch.cat(list(parts))
+        place += part.numel()
+    return first.as_strided((sum(len(part) for part in parts), *first.shape[1:]), first.stride())

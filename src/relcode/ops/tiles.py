@@ -20,6 +20,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from relcode.ops.workers import share
+
 
 def matrix_norms(matrix_SDD: Tensor, relations: Sequence[Tensor]) -> Tensor:
     """Return ‖M_r‖ (Frobenius) of the relations named, at their places among all; the others may be 1."""
@@ -27,8 +29,11 @@ def matrix_norms(matrix_SDD: Tensor, relations: Sequence[Tensor]) -> Tensor:
         return matrix_SDD.flatten(1).norm(dim=1)
     norm_S = matrix_SDD.new_ones(len(matrix_SDD))
     used = torch.cat([relation.flatten() for relation in relations]).unique().tolist()
-    for relation in used:
+
+    def measure(relation: int) -> None:
         norm_S[relation] = torch.linalg.vector_norm(matrix_SDD[relation])
+
+    share(measure, used)
     return norm_S
 
 
@@ -69,29 +74,30 @@ class CpuTiles(PlainTiles):
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
-        return self._products(x_TWD, back=False)
+        self.multiply(x_TWD.flatten(0, 1), (y_TWD := torch.empty_like(x_TWD)).flatten(0, 1))
+        return y_TWD
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ."""
-        return self._products(g_TWD, back=True)
-
-    def _products(self, x_TWD: Tensor, back: bool) -> Tensor:
-        y_TWD = torch.empty_like(x_TWD)
-        for relation, scale, x_XD, y_XD in zip(self.relations, self.scales, self._runs(x_TWD), self._runs(y_TWD), strict=True):
-            matrix_DD = self.matrix_SDD[relation]
-            torch.addmm(y_XD, x_XD, matrix_DD.T if back else matrix_DD, beta=0, alpha=scale, out=y_XD)
+        self.multiply(g_TWD.flatten(0, 1), (y_TWD := torch.empty_like(g_TWD)).flatten(0, 1), back=True)
         return y_TWD
+
+    def multiply(self, x_XD: Tensor, y_XD: Tensor, back: bool = False) -> None:
+        """Write x M_r (x M_rᵀ where ``back``) of all rows to y."""
+        for relation, scale, x_RD, y_RD in zip(self.relations, self.scales, self._runs(x_XD), self._runs(y_XD), strict=True):
+            matrix_DD = self.matrix_SDD[relation]
+            torch.addmm(y_RD, x_RD, matrix_DD.T if back else matrix_DD, beta=0, alpha=scale, out=y_RD)
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w."""
         rates = rate_S[self.relations].tolist()
-        for relation, rate, x_XD, g_XD in zip(self.relations, rates, self._runs(x_TWD), self._runs(g_TWD), strict=True):
+        for relation, rate, x_XD, g_XD in zip(self.relations, rates, self._runs(x_TWD.flatten(0, 1)), self._runs(g_TWD.flatten(0, 1)), strict=True):
             self.matrix_SDD[relation].addmm_(x_XD.T, g_XD, alpha=rate)
 
-    def _runs(self, x_TWD: Tensor) -> tuple[Tensor, ...]:
+    def _runs(self, x_XD: Tensor) -> tuple[Tensor, ...]:
         """Return the rows of each run as one matrix."""
-        width = x_TWD.shape[1]
-        return x_TWD.flatten(0, 1).split([length * width for length in self.lengths])
+        width = len(x_XD) // max(1, len(self.relation_T))
+        return x_XD.split([length * width for length in self.lengths])
 
 
 class CudaTiles(PlainTiles):

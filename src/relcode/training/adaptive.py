@@ -18,9 +18,9 @@ from relcode.config import Settings
 from relcode.model.parameters import Parameters
 from relcode.model.paths import PathGradients
 from relcode.ops.outer import climb_outer_
-from relcode.ops.rows import row_counts
+from relcode.ops.rows import join_rows, row_counts
 from relcode.sampling.batches import Level
-from relcode.training.adagrad import adagrad_, adagrad_rows_
+from relcode.training.adagrad import adagrad_, adagrad_rows_, climb_rows_
 
 FEW_ROWS = 4  # where entities are more than this times the rows touched, only those are moved
 
@@ -44,10 +44,10 @@ def climb_(
     tail_X, weight_X = (torch.cat([part.flatten() for part in parts]) for parts in zip(*((x.tail_TW, x.weight_TW) for x in levels), strict=True))
     use_E = row_counts(tail_X, weight_X, len(parameters.tails))
     entity_X = torch.cat([tail_X, *(noise_GK.flatten() for noise_GK in noises)])
-    tail_XD = torch.cat([*(each.tail_TWD.flatten(0, 1) for each in found.levels), *(each.noise_GKD.flatten(0, 1) for each in found.levels)])
+    tail_XD = join_rows([*(each.tail_TWD.flatten(0, 1) for each in found.levels), *(each.noise_GKD.flatten(0, 1) for each in found.levels)])
     _climb_rows_(parameters.tails, parameters.tail_square_ED, entity_X, tail_XD, use_E * updates.penalty, rate)
     relation_X = torch.cat([level.relation_T[:, None].expand_as(level.weight_TW).flatten() for level in levels])
-    before_XD, pull_XD = (torch.cat([getattr(each, name).flatten(0, 1) for each in found.levels]) for name in ("before_TWD", "pull_TWD"))
+    before_XD, pull_XD = (join_rows([getattr(each, name).flatten(0, 1) for each in found.levels]) for name in ("before_TWD", "pull_TWD"))
     climb_outer_(parameters.matrix_SDD, parameters.matrix_square_SDD, relation_X, before_XD, pull_XD, matrix_rate)
     one_matrix = updates.path_matrices == "one" and len(levels) > 1
     used_X = torch.cat([(level.chosen_TW if one_matrix else level.weight_TW).flatten() for level in levels])
@@ -58,7 +58,9 @@ def climb_(
 
 def _climb_rows_(vector_ED: Tensor, square_ED: Tensor, entity_X: Tensor, gradient_XD: Tensor, decay_E: Tensor, rate: Tensor) -> None:
     """Move vectors along the sum of their gradients less decay · vector."""
-    if len(vector_ED) <= FEW_ROWS * len(entity_X):
+    if not vector_ED.is_cuda:
+        climb_rows_(vector_ED, square_ED, entity_X, gradient_XD, decay_E, float(rate))
+    elif len(vector_ED) <= FEW_ROWS * len(entity_X):
         gradient_ED = (vector_ED * decay_E[:, None]).index_add_(0, entity_X, gradient_XD, alpha=-1)
         adagrad_(vector_ED, square_ED, gradient_ED, rate)
     else:

@@ -17,6 +17,7 @@ from relcode.graph.facts import directed
 from relcode.graph.implied import implied_facts
 from relcode.model.factors import factor_coder
 from relcode.model.parameters import Parameters, initial_parameters
+from relcode.ops.room import Room
 from relcode.sampling.batches import PathBatch, copy_batch_
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
@@ -40,6 +41,7 @@ class Stepper:
         self.must_begin = count is not None and not float(count)  # it has not spoken yet
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)  # loss, edges, autoencoder loss
         self.anneal = torch.ones((), device=device)
+        self.room = Room()
         self.spoken = 0  # steps with the autoencoder since the totals were last read
         self.quiet = replace(settings, model=replace(settings.model, autoencoder=False))  # before the autoencoder begins
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # with the autoencoder and without
@@ -80,7 +82,7 @@ class Stepper:
         if isinstance(self.batch, QuestionBatch):
             result = take_softmax_step(self.parameters, self.batch, settings, self.anneal, self.generator)
         else:
-            result = take_step(self.parameters, self.batch, self.noise, settings, self.anneal, self.generator)
+            result = take_step(self.parameters, self.batch, self.noise, settings, self.anneal, self.generator, self.room)
         self.totals += torch.stack([result.loss, result.edges, result.coder_loss])
 
 
@@ -137,7 +139,7 @@ def _make_questions(dataset: Dataset, directed_N3: Tensor, settings: Settings, d
 
 def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettings, seed: int, device: torch.device) -> Stream:
     """Return a stream of walks where paths are asked for, else of facts."""
-    assert sampling.edges is not None, "fit_to_data fills this in"
+    assert sampling.edges is not None and sampling.tile is not None, "fit_settings fills these in"
     if sampling.path_mean == 0:
         return FactStream(
             directed_N3, dataset.num_directed, edges=sampling.edges, tile=sampling.tile, seed=seed, device=device, power=sampling.head_power

@@ -7,15 +7,20 @@ import torch
 from relcode.config import Settings
 from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
-from relcode.recipes import DataShape, fit_nce, fit_softmax, fit_to_data
+from relcode.recipes import DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device
 
 
 def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
-    """Return the settings with everything that depends on the data filled in."""
+    """Return the settings with everything filled in that depends on the data, or on where training runs."""
     if settings.model.shared and settings.model.objective != "softmax":
         raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
     settings = (fit_softmax if settings.model.objective == "softmax" else fit_nce)(settings, shape_of(dataset))
-    return fit_to_data(settings, len(dataset.train))
+    return fit_to_device(fit_to_data(settings, len(dataset.train)), on_cuda(settings.training.device))
+
+
+def on_cuda(name: str) -> bool:
+    """Say whether the device a setting names is CUDA; auto takes it where there is one."""
+    return name == "cuda" or (name == "auto" and torch.cuda.is_available())
 
 
 def shape_of(dataset: Dataset) -> DataShape:

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from relcode.config import SamplingSettings, Settings
 from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices
-from relcode.model.orthogonality import orthogonal_pull
+from relcode.model.blocks import block_gradients
+from relcode.model.orthogonality import orthogonal_pull, pull_once_
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
-from relcode.model.paths import NceRule, path_gradients
+from relcode.model.paths import NceRule, PathGradients, path_gradients
+from relcode.ops.room import Room
 from relcode.ops.rows import cumulative, draw_rows, row_counts
+from relcode.ops.workers import share
 from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import QuestionBatch
@@ -40,11 +43,17 @@ class StepResult:
 
 
 def take_step(
-    parameters: Parameters, batch: PathBatch, noise: NoiseSource, settings: Settings, anneal: Tensor, generator: torch.Generator
+    parameters: Parameters,
+    batch: PathBatch,
+    noise: NoiseSource,
+    settings: Settings,
+    anneal: Tensor,
+    generator: torch.Generator,
+    room: Room | None = None,
 ) -> StepResult:
-    """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
+    """Move the parameters, in place, by one batch; ``anneal`` scales every rate, ``room`` is memory kept from the last step."""
     sampling, updates = settings.sampling, settings.updates
-    assert sampling.edges is not None, "fit_to_data fills this in"
+    assert sampling.edges is not None and sampling.noises is not None and sampling.noise_draws is not None, "fit_settings fills these in"
     counted = updates.rule == "counted"
     rule = NceRule(
         noises=sampling.noises,
@@ -55,19 +64,10 @@ def take_step(
         curves=counted,
     )
     noises = [noise.draw(noise_groups(level, sampling), sampling.noise_draws, generator) for level in batch.levels]
-    first = batch.levels[0]
-
-    def rows(table_ED: Tensor, count_E: Tensor, entity: Tensor) -> Tensor:
-        vectors = table_ED[entity]  # in force as they are, unless they are divided by what their counters say
-        return vectors * shrink(count_E, updates.vector_rate, updates.vector_decay)[entity][..., None] if counted else vectors
-
-    tails = [rows(parameters.tails, parameters.tail_count_E, level.tail_TW) for level in batch.levels]
-    noise_vectors = [rows(parameters.tails, parameters.tail_count_E, noise_GK) for noise_GK in noises]
-    head_TWD = rows(parameters.head_ED, parameters.head_count_E, first.source_TW)
-    found = path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
+    found = _gradients(parameters, batch, noises, settings, rule, room or Room())
     prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
     if counted:
-        update_heads_(parameters, first, found, prefixes_E, updates, anneal, sampling.noises)
+        update_heads_(parameters, batch.levels[0], found, prefixes_E, updates, anneal, sampling.noises)
         update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
         count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
     else:
@@ -82,12 +82,29 @@ def take_step(
     return StepResult(found.loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
 
 
+def _gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], settings: Settings, rule: NceRule, room: Room) -> PathGradients:
+    """Return the gradients of a batch, by the version that is fast where the parameters are."""
+    if not rule.curves and not parameters.head_ED.is_cuda:
+        return block_gradients(batch.levels, parameters.head_ED, parameters.tails, noises, parameters.matrix_SDD, rule, room)
+    updates = settings.updates
+
+    def rows(table_ED: Tensor, count_E: Tensor, entity: Tensor) -> Tensor:
+        vectors = table_ED[entity]  # in force as they are, unless they are divided by what their counters say
+        return vectors * shrink(count_E, updates.vector_rate, updates.vector_decay)[entity][..., None] if rule.curves else vectors
+
+    tails = [rows(parameters.tails, parameters.tail_count_E, level.tail_TW) for level in batch.levels]
+    noise_vectors = [rows(parameters.tails, parameters.tail_count_E, noise_GK) for noise_GK in noises]
+    head_TWD = rows(parameters.head_ED, parameters.head_count_E, batch.levels[0].source_TW)
+    return path_gradients(batch.levels, head_TWD, tails, noise_vectors, parameters.matrix_SDD, rule)
+
+
 def noise_groups(level: Level, sampling: SamplingSettings) -> int:
-    """Return how many groups of rows, all of one size, have noises of their own."""
+    """Return how many groups of rows, all of one size, have noises of their own: as near to ``noise_rows`` as can be, and no smaller."""
     if sampling.noise_sharing == "tile":
         return len(level.relation_T)
     rows = level.weight_TW.numel()
-    return rows // sampling.noise_rows if sampling.noise_rows and rows % sampling.noise_rows == 0 else 1
+    most = rows // sampling.noise_rows if sampling.noise_rows else 1
+    return next((groups for groups in range(most, 1, -1) if rows % groups == 0), 1)
 
 
 def prefixes_per_head(batch: PathBatch, num_entities: int) -> Tensor:
@@ -109,8 +126,13 @@ def draw_matrices(count_S: Tensor, expected: float, generator: torch.Generator) 
 def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tensor, expected: float, generator: torch.Generator) -> None:
     """Move some of the matrices that were just updated by −rate·(M Mᵀ − I) M; one drawn m times goes m times as far, within what is safe."""
     relation_J, repeats_J = draw_matrices(count_S, expected, generator)
+    rate_J = rate * (expected / len(relation_J)) * repeats_J
+    if not count_S.is_cuda:  # where their number may depend on the data: each matrix once
+        rates = dict(zip(relation_J.tolist(), rate_J.tolist(), strict=True))
+        share(lambda relation: pull_once_(parameters.matrix_SDD[relation], rates[relation]), rates)
+        return
     pull_JDD, safe_J = orthogonal_pull(parameters.matrix_SDD[relation_J])
-    step_J = torch.minimum(rate * (expected / len(relation_J)) * repeats_J, safe_J) / repeats_J
+    step_J = torch.minimum(rate_J, safe_J) / repeats_J
     parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * step_J[:, None, None])
 
 

@@ -1,0 +1,64 @@
+"""Pieces of work on several threads of the CPU, each piece on one of them.
+
+torch shares a single product among threads, and they wait for each other at its end: of products as small as a relation's that costs more than it
+gives. Here threads take whole pieces instead, one after the other, as they become free (torch lets go of Python's lock while it computes). Which
+thread takes which piece depends on the clock, so a piece writes where no other does and reads nothing that another writes. Then results depend
+neither on the clock nor on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+Piece = TypeVar("Piece")
+
+
+def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
+    """Do ``work`` on every piece, on as many threads as torch has been given; return when all are done."""
+    waiting, lock = iter(pieces), threading.Lock()
+
+    def take_all() -> None:
+        while True:
+            with lock:
+                try:
+                    piece = next(waiting)
+                except StopIteration:
+                    return
+            work(piece)
+
+    with _torch_alone() as threads:
+        helpers = [_pool(threads).submit(take_all) for _ in range(threads - 1)]
+        try:
+            take_all()
+        finally:
+            for helper in helpers:
+                helper.result()
+
+
+@contextmanager
+def _torch_alone() -> Iterator[int]:
+    """Let every product run on the thread that asks for it; yield how many threads there were."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that begin from now on have it too
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return the threads beside the caller's: kept, since each has memory of its own for products."""
+    return ThreadPoolExecutor(threads - 1, thread_name_prefix="relcode", initializer=torch.set_num_threads, initargs=(1,))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a forked process

@@ -53,7 +53,7 @@ def family_run(family: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """Return the folder of a run trained once on the family tree; tests only read it, or copy it first."""
     from relcode.experiment import train
 
-    sizes = {"model.dim": 16, "model.code_dim": 4, "sampling.edges": 256, "sampling.tile": 8, "sampling.noise_draws": 8}
+    sizes = {"model.dim": 16, "model.code_dim": 4}
     length = {"training.epochs": 150, "training.validations": 3, "training.patience": 0, "training.device": "cpu"}
     folder = tmp_path_factory.mktemp("runs") / "family"
     for _ in train(family, recipe("joint+comp").with_values({**sizes, **length}), folder):

@@ -85,6 +85,8 @@ def test_the_papers_recipes_take_penalty_and_rates_from_the_datas_density(name: 
     assert found["fb15k-237"].adagrad_rate == 0.1 and found["wn18rr"].adagrad_rate == 0.2  # 19 and 2 facts an entity
     assert found["fb15k-237"].adagrad_matrix_rate == pytest.approx(0.0107, abs=1e-4)  # 1,148 facts a relation
     assert found["kinship"].adagrad_matrix_rate == pytest.approx(0.0058, abs=1e-4) and found["nothing"].adagrad_matrix_rate == 0.005
+    small = fit_nce(recipe(name).with_values({"model.dim": 64}), SHAPES["nothing"]).updates
+    assert small.adagrad_matrix_rate == 0.01  # numbers of a smaller matrix are larger
     given = recipe(name).with_values({"updates.penalty": 0.5, "updates.adagrad_rate": 0.3, "updates.adagrad_matrix_rate": 0.4})
     assert fit_nce(given, SHAPES["kinship"]) == given
     counted = recipe(name).with_values({"updates.rule": "counted"})

@@ -131,15 +131,16 @@ def fit_nce(settings: Settings, shape: DataShape) -> Settings:
     """Fill in what the paper's objective leaves open where Adagrad climbs it, from the density of the data.
 
     The penalty follows the rule of the softmax objective. Vectors of entities with few facts must learn faster, matrices with few facts more slowly
-    (see :func:`fit_softmax`); exponents are those of a random walk, constants and bounds were chosen on the valid splits of the paper's datasets.
+    (see :func:`fit_softmax`), and at the scale of their numbers, which are about 1/√d. Constants and bounds were chosen on the valid splits of the
+    paper's datasets.
 
-        rate = 0.1 · √(10 · entities / facts), between 0.1 and 0.2          matrix rate = 0.01 · √(facts / relations / 1000), between 0.005 and 0.03
+        rate = 0.1 · clamp(√(10 · entities / facts), 1, 2)          matrix rate = 0.01 · √(256/d) · clamp(√(facts / relations / 1000), ½, 3)
     """
     updates, facts = settings.updates, max(1, shape.facts)
     if updates.rule == "counted":
         return settings
     rate = 0.1 * min(2.0, max(1.0, math.sqrt(10 * shape.entities / facts)))
-    matrix_rate = 0.01 * min(3.0, max(0.5, math.sqrt(facts / max(1, shape.relations) / 1000)))
+    matrix_rate = 0.01 * math.sqrt(256 / settings.model.size) * min(3.0, max(0.5, math.sqrt(facts / max(1, shape.relations) / 1000)))
     return replace(
         settings,
         updates=replace(

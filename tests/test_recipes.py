@@ -4,7 +4,7 @@ import pytest
 
 from relcode.config import Settings
 from relcode.errors import UnknownName
-from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, recipe
+from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, recipe
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
@@ -131,3 +131,27 @@ def test_more_entities_than_fit_are_drawn_from() -> None:
     assert settings.softmax.candidates is not None and settings.softmax.questions is not None
     assert settings.softmax.candidates * settings.softmax.questions <= 1 << 28
     assert settings.softmax.candidates < 10**7
+
+
+# ---- noises, where they are left open, are chosen by the device
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_noises_are_chosen_by_the_device_and_stay(name: str) -> None:
+    fitted = fit_to_data(recipe(name), 272_115)
+    on_gpu, on_cpu = fit_to_device(fitted, cuda=True), fit_to_device(fitted, cuda=False)
+    assert [getattr(on_gpu.sampling, key) for key in ("tile", "noises", "noise_draws", "noise_rows", "noise_sharing")] == [
+        1,
+        256,
+        1024,
+        None,
+        "batch",
+    ]
+    assert [getattr(on_cpu.sampling, key) for key in ("tile", "noises", "noise_draws", "noise_rows", "noise_sharing")] == [8, 64, 64, 64, "batch"]
+    for settings in (on_gpu, on_cpu):  # a run goes on elsewhere as it began
+        assert fit_to_device(settings, cuda=True) == fit_to_device(settings, cuda=False) == settings
+
+
+def test_noises_that_are_given_stay() -> None:
+    given = fit_to_device(recipe("base").with_values({"sampling.noise_draws": 5, "sampling.noises": 3, "sampling.tile": 2}), cuda=False).sampling
+    assert (given.noise_draws, given.noises, given.tile, given.noise_rows) == (5, 3, 2, None)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from relcode.model.orthogonality import orthogonal_pull
+from relcode.model.orthogonality import orthogonal_pull, pull_once_
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:
@@ -116,3 +116,20 @@ def test_edges() -> None:
     assert pull[0].isnan().any() and torch.isfinite(pull[1]).all()
     pull, safe = orthogonal_pull(torch.zeros(0, 3, 3))
     assert pull.shape == (0, 3, 3) and safe.shape == (0,)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.2, 100.0])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_one_matrix_in_place_moves_as_by_the_equations(rate: float, size: float) -> None:
+    matrix_DD = gaussian(5, 5, seed=3) * size
+    pull_1DD, safe_1 = orthogonal_pull(matrix_DD[None])
+    expected = matrix_DD + pull_1DD[0] * min(rate, float(safe_1))
+    pull_once_(matrix_DD, rate)
+    torch.testing.assert_close(matrix_DD, expected)
+
+
+def test_a_zero_matrix_stays_and_a_nan_stays_visible() -> None:
+    zero, broken = torch.zeros(3, 3), torch.full((3, 3), math.nan)
+    pull_once_(zero, 0.1)
+    pull_once_(broken, 0.1)
+    assert bool((zero == 0).all()) and bool(broken.isnan().all())

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relcode.ops.rows import cumulative, draw_rows, limit_norm, row_counts
+from relcode.ops.rows import cumulative, draw_rows, join_rows, limit_norm, row_counts
 
 
 def chi_square(count: torch.Tensor, expected: torch.Tensor) -> float:
@@ -99,3 +99,11 @@ def test_the_same_generator_state_draws_the_same_rows() -> None:
     first, second = (draw_rows(shares, (64,), torch.Generator().manual_seed(7)) for _ in range(2))
     assert torch.equal(first, second)
     assert not torch.equal(first, draw_rows(shares, (64,), torch.Generator().manual_seed(8)))
+
+
+def test_neighbours_are_joined_without_a_copy_and_others_with_one() -> None:
+    table = torch.arange(24.0).view(8, 3)
+    one, two, three = table.split([2, 1, 5])
+    assert join_rows([one, two, three]).data_ptr() == table.data_ptr()
+    for parts in ([one, two, three], [two, three], [one, three], [three, one], [one.clone(), two], [table[:4:2], two], [one, one], [two[:0], two]):
+        assert torch.equal(join_rows(parts), torch.cat(parts))

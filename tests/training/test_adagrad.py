@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+import relcode.training.adagrad as adagrad_module
 from relcode.ops.rows import sum_rows
-from relcode.training.adagrad import adagrad_, adagrad_rows_
+from relcode.training.adagrad import adagrad_, adagrad_rows_, climb_rows_
 
 
 def test_first_step_is_the_rate_and_the_second_is_smaller() -> None:
@@ -50,3 +51,27 @@ def test_zero_gradient_moves_nothing() -> None:
 def test_sum_rows_keeps_the_first_place() -> None:
     summed = sum_rows(torch.tensor([3, 1, 3, 1, 0]), torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0]), 5)
     assert summed.tolist() == [5, 10, 0, 0, 16]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_climb_along_their_sums_less_the_decay(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adagrad_module, "BLOCK", 3)
+    generator, before = torch.Generator().manual_seed(2), torch.get_num_threads()
+    index, ascent = torch.randint(20, (30,), generator=generator), torch.randn(30, 4, generator=generator)
+    value, square = torch.randn(25, 4, generator=generator), torch.rand(25, 4, generator=generator)
+    decay = torch.rand(25, generator=generator) * torch.zeros(25).index_fill_(0, index, 1.0)  # rows that are not named have none
+    expected, expected_square = value.clone(), square.clone()
+    adagrad_(expected, expected_square, (value * decay[:, None]).index_add_(0, index, ascent, alpha=-1), torch.tensor(0.3))
+    torch.set_num_threads(threads)
+    try:
+        climb_rows_(value, square, index, ascent, decay, 0.3)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(square, expected_square)
+
+
+def test_no_rows_climb_nowhere() -> None:
+    value, square = torch.ones(3, 2), torch.ones(3, 2)
+    climb_rows_(value, square, torch.zeros(0, dtype=torch.long), torch.zeros(0, 2), torch.ones(3), 0.1)
+    assert bool((value == 1).all())

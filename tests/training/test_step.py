@@ -12,6 +12,8 @@ from training.small import CPU, same, small, snapshot
 from walked import Walk, batch_of, prefixes_of, random_walks
 
 import relcode.model.paths as paths_module
+import relcode.ops.outer as outer_module
+import relcode.training.step as step_module
 from relcode.config import Settings
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
@@ -20,11 +22,11 @@ from relcode.model.autoencoder import coder_gradients, flatten_matrices
 from relcode.model.orthogonality import orthogonal_pull
 from relcode.model.parameters import Parameters, coder_in_force, initial_parameters
 from relcode.ops.tiles import PlainTiles
-from relcode.sampling.batches import PathBatch
+from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.walks import WalkStream
-from relcode.training.step import draw_matrices, prefixes_per_head, pull_towards_orthogonal_, take_step, train_coder_
+from relcode.training.step import draw_matrices, noise_groups, prefixes_per_head, pull_towards_orthogonal_, take_step, train_coder_
 
 ENTITIES, DIRECTED = 7, 4
 
@@ -279,3 +281,50 @@ def test_a_nan_shows_in_the_loss() -> None:
     parameters.head_ED.fill_(math.nan)
     result = take_step(parameters, batch, FixedNoise(batch, settings), settings, torch.ones(()), torch.Generator())
     assert not torch.isfinite(result.loss)
+
+
+@pytest.mark.parametrize("name", ["base", "base+comp"])
+def test_adagrad_on_the_cpu_takes_the_steps_of_the_plain_version_whatever_the_threads(
+    name: str, family: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"sampling__noise_sharing": "batch", "sampling__noise_rows": 8, "updates__rule": "adagrad", "updates__penalty": 0.01}
+    settings = small(name, **changes, updates__factor_limit=math.inf, updates__adagrad_rate=0.1, updates__adagrad_matrix_rate=0.01)
+    facts, before = directed(family.train, family.num_relations), torch.get_num_threads()
+    stream: FactStream | WalkStream = FactStream(facts, family.num_directed, edges=48, tile=8, seed=0, device=CPU)
+    if name == "base+comp":
+        adjacency = Adjacency.build(family.train, family.num_entities, family.num_relations)
+        stream = WalkStream(adjacency, family.num_directed, edges=48, mean=1.0, longest=4, power=1.0, seed=0, device=CPU, together=8)
+    noise = NoiseSource(facts, "uniform", CPU)
+
+    def after(threads: int) -> dict[str, Tensor]:
+        torch.set_num_threads(threads)
+        generator = torch.Generator().manual_seed(1)
+        parameters = started(settings, family.num_entities, family.num_directed)
+        for step in range(5):
+            take_step(parameters, stream.batch(step, generator), noise, settings, torch.tensor(0.5), generator)
+        return snapshot(parameters)
+
+    try:
+        one, two = after(1), after(2)
+        monkeypatch.setattr(step_module, "block_gradients", plain_gradients)
+        monkeypatch.setattr(outer_module, "cpu_climb_outer_", outer_module.plain_climb_outer_)
+        plain = after(1)
+    finally:
+        torch.set_num_threads(before)
+    assert same(one, two)
+    for key, value in one.items():
+        assert torch.allclose(value, plain[key], rtol=1e-3, atol=1e-4), key
+
+
+def plain_gradients(levels: Any, head_ED: Tensor, tail_ED: Tensor, noises: list[Tensor], matrix_SDD: Tensor, rule: Any, room: Any) -> Any:
+    """Return the gradients of all rows at once, from the same tables."""
+    tails, others = [tail_ED[level.tail_TW] for level in levels], [tail_ED[noise_GK] for noise_GK in noises]
+    return paths_module.path_gradients(levels, head_ED[levels[0].source_TW], tails, others, matrix_SDD, rule)
+
+
+@pytest.mark.parametrize(("rows", "asked", "groups"), [(64, 16, 4), (64, None, 1), (30, 64, 1), (1000, 64, 10), (67, 8, 1), (64, 64, 1)])
+def test_rows_that_share_noises_are_as_many_as_asked_or_a_little_more(rows: int, asked: int | None, groups: int) -> None:
+    sampling = small("base", sampling__noise_sharing="batch", sampling__noise_rows=asked).sampling
+    row = torch.zeros(rows, 1, dtype=torch.long)
+    level = Level(row[:, 0], row, row, row.float(), row.float())
+    assert noise_groups(level, sampling) == groups

@@ -21,9 +21,10 @@ def orthogonal_pull(matrix_XDD: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pull_once_(matrix_DD: Tensor, rate: float) -> None:
-    """Move one matrix by the smaller of ``rate`` and the safe step, in place: the same in fewer passes, M + a (M − (M Mᵀ) M / s²)."""
+    """Move one matrix by the smaller of ``rate`` and the safe step a, in place: the same in fewer passes, (1 + a) M − a s (N Nᵀ) N."""
     scale = max(float(torch.linalg.vector_norm(matrix_DD)) / len(matrix_DD) ** 0.5, 1e-30)
-    cube_DD = torch.addmm(matrix_DD, matrix_DD @ matrix_DD.T, matrix_DD, beta=0, alpha=scale**-2)
-    size = float(torch.linalg.vector_norm(cube_DD)) / scale
+    unit_DD = matrix_DD / scale
+    cube_DD = (unit_DD @ unit_DD.T) @ unit_DD
+    size = float(torch.linalg.vector_norm(cube_DD))
     step = min(rate, size ** (-2 / 3)) if size else rate
-    matrix_DD.mul_(1 + step).sub_(cube_DD, alpha=step)
+    matrix_DD.mul_(1 + step).sub_(cube_DD, alpha=step * scale)

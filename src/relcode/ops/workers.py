@@ -14,11 +14,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
 
 Piece = TypeVar("Piece")
+_threads: ContextVar[int] = ContextVar("threads", default=0)  # where torch has been told to run on one
 
 
 def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
@@ -34,7 +36,7 @@ def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
                     return
             work(piece)
 
-    with _torch_alone() as threads:
+    with torch_alone() as threads:
         helpers = [_pool(threads).submit(take_all) for _ in range(threads - 1)]
         try:
             take_all()
@@ -44,13 +46,22 @@ def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
 
 
 @contextmanager
-def _torch_alone() -> Iterator[int]:
-    """Let every product run on the thread that asks for it; yield how many threads there were."""
+def torch_alone() -> Iterator[int]:
+    """Let every product run on the thread that asks for it; yield on how many threads pieces are shared, which is what torch had been given.
+
+    Around all that a step does: threads that torch has used wait busily for some time for the next product, where they are in the way.
+    """
+    given = _threads.get()
+    if given:
+        yield given
+        return
     threads = torch.get_num_threads()
+    token = _threads.set(threads)
     torch.set_num_threads(1)  # threads that begin from now on have it too
     try:
         yield threads
     finally:
+        _threads.reset(token)
         torch.set_num_threads(threads)
 
 

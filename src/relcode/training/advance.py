@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +19,7 @@ from relcode.graph.implied import implied_facts
 from relcode.model.factors import factor_coder
 from relcode.model.parameters import Parameters, initial_parameters
 from relcode.ops.room import Room
+from relcode.ops.workers import torch_alone
 from relcode.sampling.batches import PathBatch, copy_batch_
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
@@ -60,12 +62,12 @@ class Stepper:
         if speaks and self.must_begin:
             begin_coder_(self.parameters, self.settings.coder.begin)
             self.must_begin = False
-        batch = self.stream.batch(step, self.generator)
         if not self.parameters.head_ED.is_cuda:
-            self.batch = batch
-            self._move(speaks)
+            with nullcontext() if self.settings.model.objective == "softmax" else torch_alone():
+                self.batch = self.stream.batch(step, self.generator)
+                self._move(speaks)
             return
-        copy_batch_(self.batch, batch)
+        copy_batch_(self.batch, self.stream.batch(step, self.generator))
         if speaks not in self.graphs:
             self.graphs[speaks] = capture(lambda: self._move(speaks), [*self.parameters.tensors().values(), self.totals], self.generator)
         self.graphs[speaks].replay()

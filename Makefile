@@ -32,9 +32,9 @@ $(DEMO_READY): $(FILES) | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[analysis]'
 	@touch $@
 
-# All the extras that the tests use; `compare` (PyKEEN) is for the comparison program alone.
+# All the extras that the tests use; `compare` (PyKEEN) for the comparison program's own test.
 $(TEST_READY): $(FILES) | $(BIN)/python
-	$(PIP) install -c constraints.txt -e '.[dev,rdf,analysis,explorer]'
+	$(PIP) install -c constraints.txt -e '.[dev,rdf,analysis,explorer,compare]'
 	@touch $@ $(DEMO_READY)
 
 demo: $(DEMO_READY)

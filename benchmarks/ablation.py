@@ -63,7 +63,7 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
     trainer = make_trainer(dataset, settings, device)
     settings, per_epoch = trainer.settings, trainer.stream.steps_per_epoch
     state = initial_state(dataset, settings, device)
-    total, seconds, history = settings.training.epochs * per_epoch, 0.0, []
+    total, seconds, history = settings.training.length * per_epoch, 0.0, []
     for look in range(1, arguments.looks + 1):
         began = time.perf_counter()
         state, stats = advance(state, total * look // arguments.looks - state.step, trainer, total)
@@ -84,7 +84,7 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
         "dataset": dataset.name,
         "seed": settings.training.seed,
         "jobs": arguments.jobs,
-        "seconds_per_epoch": seconds / settings.training.epochs,
+        "seconds_per_epoch": seconds / settings.training.length,
         "valid": valid,
         "test": evaluate(scorer, dataset, "test").to_json() if arguments.test else None,
         "codes": None if codes is None else dataclasses.asdict(sparsity(codes)),

@@ -96,7 +96,7 @@ def measure(options: argparse.Namespace, place: Path) -> dict[str, object]:
         threads = torch.get_num_threads()
     plain = [window for kind, window in windows if kind == "none"]
     step_seconds = statistics.median(window.seconds / window.steps for window in plain)
-    length = settings.training.epochs * trainer.stream.steps_per_epoch * step_seconds
+    length = settings.training.length * trainer.stream.steps_per_epoch * step_seconds
     costs = {kind: [cost(windows, place) for place, (each, _) in enumerate(windows) if each == kind] for kind in KINDS}
     lost = {kind: statistics.median(each) for kind, each in costs.items()}
     medians = {

@@ -24,7 +24,7 @@ from bench_training import check_agreement, drawn_dataset, product_gflops, wait
 
 from relcode.config import Settings
 from relcode.model.parameters import Parameters
-from relcode.recipes import recipe
+from relcode.recipes import DataShape, fit_nce, recipe
 from relcode.runs.environment import environment
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
@@ -62,6 +62,9 @@ def drawn_parameters(E: int, S: int, D: int, device: torch.device) -> Parameters
         head_count_E=counts["head"],
         tail_count_E=counts["tail"],
         matrix_count_S=torch.zeros(S, dtype=torch.float64, device=device),
+        head_square_ED=torch.zeros_like(head_ED),
+        tail_square_ED=torch.zeros_like(head_ED),
+        matrix_square_SDD=torch.zeros_like(matrix_SDD),
     )
 
 
@@ -75,6 +78,8 @@ def drawn_facts(E: int, S: int, count: int) -> torch.Tensor:
 def point(sizes: dict[str, int], facts: int, device: torch.device, seconds: float) -> dict[str, Any]:
     """Train one configuration for some seconds and return its speed and memory."""
     settings: Settings = recipe("base").with_values({"model.dim": sizes["dim"], "sampling.edges": sizes["edges"], "training.device": device.type})
+    shape = DataShape(facts=facts // 2, entities=sizes["entities"], relations=sizes["relations"], pairs=facts // 2, questions=facts)
+    settings = fit_nce(settings, shape)
     S = 2 * sizes["relations"]
     facts_N3 = drawn_facts(sizes["entities"], S, facts)
     sampling = settings.sampling

@@ -80,15 +80,16 @@ def make_run(folder: Path, dataset_name: str, dim: int) -> str:
     from relcode.explore.model import Model
     from relcode.explore.probability import calibrate
     from relcode.graph.dataset import load_dataset
-    from relcode.recipes import fit_to_data, recipe
+    from relcode.recipes import recipe
     from relcode.runs.run import create_run
     from relcode.training.advance import initial_state
+    from relcode.training.fit import fit_settings
 
     try:
         dataset = load_dataset(dataset_name)
     except RelcodeError:
         dataset = synthetic(*FB15K_237)
-    settings = fit_to_data(recipe("joint").with_values({"model.dim": dim, "training.device": "cpu"}), len(dataset.train))
+    settings = fit_settings(recipe("joint").with_values({"model.dim": dim, "training.device": "cpu"}), dataset)
     create_run(folder, dataset, settings, torch.device("cpu"), initial_state(dataset, settings, torch.device("cpu")))
     calibrate(Model.open(folder, "cpu"))
     return dataset.name

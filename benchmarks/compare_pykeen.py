@@ -150,8 +150,17 @@ def plot(records: list[dict[str, Any]], path: str) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main() -> None:
-    """Read the arguments, train all sides one after the other, print a line for each and a table."""
+def table(records: list[dict[str, Any]]) -> str:
+    """Return a line for each side: seconds an epoch and in all, and what it is worth on test."""
+    lines = [f"{'side':18} {'s/epoch':>8} {'seconds':>8} {'test MRR':>8} {'H@10':>6}"]
+    for record in records:
+        seconds, test = record["history"][-1]["training_seconds"], record["test"]
+        lines.append(f"{record['side']:18} {record['seconds_per_epoch']:8.3f} {seconds:8.1f} {test['mrr']:8.4f} {test['hits@10']:6.3f}")
+    return "\n".join(lines)
+
+
+def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the arguments, the command line's unless some are given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset")
     parser.add_argument("--dim", type=int, default=64)
@@ -159,7 +168,12 @@ def main() -> None:
     parser.add_argument("--pykeen-epochs", type=int, help="epochs of PyKEEN's models, where they need more  [default: as many]")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
     parser.add_argument("--plot", help="a picture of accuracy against seconds")
-    arguments = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main(words: list[str] | None = None) -> None:
+    """Train all sides one after the other, print a line for each and a table."""
+    arguments = read_arguments(words)
     dataset, device = load_dataset(arguments.dataset), torch.device(arguments.device)
     sides = {"relcode default": relcode_side(dataset, arguments.dim, arguments.epochs, device)}
     sides |= {
@@ -170,11 +184,7 @@ def main() -> None:
     for side, looks in sides.items():
         records.append(measure(side, looks, dataset, arguments))
         print(json.dumps(records[-1]), flush=True)
-    print(f"{'side':18} {'s/epoch':>8} {'seconds':>8} {'test MRR':>8} {'H@10':>6}", file=sys.stderr)
-    for record in records:
-        seconds = record["history"][-1]["training_seconds"]
-        test = record["test"]
-        print(f"{record['side']:18} {record['seconds_per_epoch']:8.3f} {seconds:8.1f} {test['mrr']:8.4f} {test['hits@10']:6.3f}", file=sys.stderr)
+    print(table(records), file=sys.stderr)
     if arguments.plot:
         plot(records, arguments.plot)
 

@@ -21,6 +21,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "relcode"))
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def pykeen_at_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """PyKEEN makes folders under the user's home when it is imported; during tests these are somewhere else."""
+    os.environ.setdefault("PYSTOW_HOME", str(tmp_path_factory.mktemp("pystow")))
+
+
 @pytest.fixture(scope="session")
 def benchmark() -> Callable[[str], Path]:
     """Return a function from a benchmark's name to its folder; it skips the test where the data are absent."""
@@ -47,7 +53,7 @@ def family_run(family: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """Return the folder of a run trained once on the family tree; tests only read it, or copy it first."""
     from relcode.experiment import train
 
-    sizes = {"model.dim": 16, "model.code_dim": 4, "sampling.edges": 256, "sampling.tile": 8, "sampling.noise_draws": 8}
+    sizes = {"model.dim": 16, "model.code_dim": 4}
     length = {"training.epochs": 150, "training.validations": 3, "training.patience": 0, "training.device": "cpu"}
     folder = tmp_path_factory.mktemp("runs") / "family"
     for _ in train(family, recipe("joint+comp").with_values({**sizes, **length}), folder):

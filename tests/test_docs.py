@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
+import math
 import re
 import shlex
 from collections.abc import Iterator
@@ -20,16 +20,20 @@ import relcode
 from relcode.cli import main
 from relcode.cli.app import app
 from relcode.config import Settings, parse_assignments
-from relcode.recipes import fit_to_data, recipe
+from relcode.errors import RelcodeError
+from relcode.graph.dataset import load_dataset
+from relcode.recipes import recipe
+from relcode.studies.reproduction_plan import VARIANTS
+from relcode.studies.reproduction_record import identity, identity_of, plain_settings, read_records
+from relcode.training.fit import fit_settings
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "relcode"
 README, MODEL, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "model.md", ROOT / "docs" / "architecture.md"
 DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-RESULT = ROOT / "benchmarks" / "results" / "fb15k-237-joint-h200.json"
+RECORDS = ROOT / "benchmarks" / "results" / "reproduction"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FOLDERS = "src|tests|docs|benchmarks|scripts"
-FACTS_OF_FB15K_237 = 272_115
 LONG = {"demo", "train", "resume", "extend", "map", "study", "reproduce", "serve", "explore", "import-authors"}  # read, not run
 
 
@@ -106,16 +110,17 @@ def test_settings_in_tables_exist_and_can_have_the_values_told() -> None:
 def test_defaults_are_those_that_the_table_tells() -> None:
     """Whoever changes a default changes docs/model.md, and this list, with it."""
     joint, comp = recipe("joint"), recipe("joint+comp")
-    assert (joint.model.dim, joint.model.code_dim, joint.sampling.noises, joint.coder.noises) == (256, 16, 3, 3)
+    assert (joint.model.dim, joint.model.code_dim, joint.sampling.noises, joint.coder.noises) == (256, 16, 256, 3)
+    assert (joint.updates.rule, joint.training.epochs, comp.training.epochs) == ("adagrad", 200, 120)
     assert (joint.updates.vector_rate, joint.updates.vector_decay) == (2**-2, 2**-10)
     assert (joint.updates.matrix_rate, joint.updates.matrix_decay) == (2**-1, 2**-14)
     assert (joint.updates.vector_damping, joint.updates.matrix_damping, joint.updates.anneal) == (0.5, 0.02, True)
     assert (joint.coder.rate, joint.coder.decay, joint.coder.matrix_rate, joint.coder.matrix_decay) == (2**-2, 2**-14, 2**-6, 2**-26)
     assert (joint.coder.batch, joint.coder.every, joint.coder.scale, joint.coder.smooth_relu) == (4, None, 1, True)
     assert (joint.updates.orthogonal_rate, joint.updates.orthogonal_every) == (2**-4, 256)
-    assert (joint.updates.factor_limit, joint.updates.saturation, joint.updates.path_matrices) == (8, 6, "one")
+    assert (joint.updates.factor_limit, joint.updates.saturation, joint.updates.path_matrices) == (math.inf, math.inf, "one")
     assert (joint.sampling.head_power, joint.sampling.max_path, comp.sampling.path_mean) == (0.75, 6, 1)
-    assert (joint.sampling.noise_sharing, joint.sampling.noise_draws, comp.sampling.noise_draws) == ("tile", 64, 16)
+    assert (joint.sampling.noise_sharing, joint.sampling.noise_draws, joint.sampling.tile, comp.sampling.noise_draws) == ("batch", 1024, 1, 1024)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -184,32 +189,29 @@ def test_targets_of_make_exist() -> None:
     assert {"demo", "test"} <= named <= targets
 
 
-def test_figures_are_those_of_the_committed_result() -> None:
-    result = json.loads(text_of(RESULT))
-    for protocol in ("realistic", "paper"):
-        told = result["test"][protocol]
-        row = f"| {told['mr']:.0f} | {told['mrr']:.3f} | {100 * told['hits@10']:.1f} |".replace("| 0.", "| .")
-        assert f"protocol `{protocol}` {row}" in text_of(MODEL)
-    realistic, codes = result["test"]["realistic"], result["codes"]
-    assert f"{100 * codes['two_largest']:.1f} %" in text_of(MODEL)
-    assert f"{codes['dimensions_used']} of the 16 dimensions" in text_of(MODEL).replace("\n", " ")
-    assert f"{result['training_seconds']:.0f} s ({result['epochs']:.0f} epochs)" in text_of(MODEL)
-    for shown in (f"{realistic['mrr']:.3f}".lstrip("0"), f"{100 * realistic['hits@10']:.1f}", f"{100 * codes['two_largest']:.0f} %"):
-        assert shown in text_of(README), shown
+TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR", "fb15k": "FB15k", "wn18": "WN18"}
 
 
-@pytest.mark.parametrize("path", [README, MODEL], ids=lambda path: path.name)
-def test_the_command_told_repeats_the_committed_result(path: Path) -> None:
-    """The stored command's words are all there, and with today's defaults the command gives the settings of the result."""
-    result = json.loads(text_of(RESULT))
-    (words,) = [words for line in shell_lines(path) for words in programs(line) if "benchmarks/train_and_measure.py" in words]
-    assert words[1] == "benchmarks/train_and_measure.py"
-    assert set(result["environment"]["command"].split()[1:]) <= set(words)
-    given = [value for option, value in pairwise(words) if option == "--set"]
-    settings = recipe(words[3]).with_values({"training.device": "cuda"} | parse_assignments(given))
-    today = json.loads(fit_to_data(settings, FACTS_OF_FB15K_237).to_json())
-    for section, values in result["settings"].items():  # options that came later are not in it, and mean what was done before them
-        assert values == (today[section] if isinstance(values, str) else {name: today[section][name] for name in values}), section
+def test_figures_are_those_of_the_committed_records() -> None:
+    records = {record["dataset"]: record for record in read_records(RECORDS).values() if record["variant"] == "base+comp" and record["seed"] == 0}
+    for dataset, title in TITLES.items():
+        told = records[dataset]["test"]["paper"]
+        assert f"| {title} | {told['mrr']:.3f} | {100 * told['hits@10']:.1f} | {told['mr']:,.0f} |".replace("| 0.", "| .") in text_of(README)
+
+
+@pytest.mark.parametrize("dataset", TITLES)
+def test_the_recipes_of_today_are_those_of_the_committed_records(dataset: str) -> None:
+    """The command of every record, with today's recipes and rules, gives the settings that it was trained with."""
+    try:
+        data = load_dataset(dataset)
+    except RelcodeError as error:
+        pytest.skip(f"needs the benchmark: {error}")
+    records = [record for record in read_records(RECORDS).values() if record["dataset"] == dataset]
+    assert records
+    for record in records:
+        device = record["settings"]["training"]["device"]
+        today = fit_settings(VARIANTS[record["variant"]].settings(dataset, record["seed"], {"training.device": device}), data)
+        assert identity(dataset, plain_settings(today)) == identity_of(record), record["variant"]
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ from relcode.config import Settings, settings_from_json
 from relcode.errors import DataError, DeviceError, NotFinite, OutputError, RunError
 from relcode.experiment import Advanced, Event, Finished, Started, Validated, choose_device, resume, train
 from relcode.graph.dataset import Dataset, dataset_from_facts
+from relcode.model import softmax
+from relcode.ops.halves import both
 from relcode.runs.run import open_run
 from relcode.training.advance import parameters_finite
 
@@ -71,7 +73,7 @@ def test_events_come_in_order_and_the_run_is_complete(family: Dataset, tmp_path:
 
 def test_the_best_parameters_are_those_of_the_best_validation(family: Dataset, tmp_path: Path) -> None:
     seen: list[tuple[float, torch.Tensor]] = []
-    for event in train(family, short(), tmp_path / "run"):
+    for event in train(family, short(updates__adagrad_rate=3.0, training__seed=0), tmp_path / "run"):  # rates at which it gets worse again
         if isinstance(event, Validated):
             assert event.best == (event.mrr > max((mrr for mrr, _ in seen), default=0))
             run = open_run(tmp_path / "run")
@@ -497,9 +499,8 @@ def test_a_run_that_diverged_by_chance_goes_on_to_the_same_bits(family: Dataset,
 
 
 def test_rates_without_bounds_diverge_and_are_caught(family: Dataset, tmp_path: Path) -> None:
-    wild = {"updates__vector_damping": 0.0, "updates__matrix_damping": 0.0, "updates__vector_rate": 1e30, "updates__vector_decay": 0.0}
     with pytest.raises(NotFinite):
-        list(train(family, short(updates__factor_limit=float("inf"), model__normalise=False, **wild), tmp_path / "run"))
+        list(train(family, short(model__normalise=False, updates__adagrad_rate=1e30), tmp_path / "run"))
     assert open_run(tmp_path / "run").status.state == "stopped" and parameters_finite(open_run(tmp_path / "run").load_parameters())
 
 
@@ -556,6 +557,29 @@ def test_vectors_large_enough_use_all_threads(family: Dataset, tmp_path: Path, m
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "run")} == {2}
     monkeypatch.setattr(experiment, "SMALL_DIM", 9)
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "one")} == {1}
+
+
+@pytest.mark.parametrize(("threads", "least_dim", "expected"), [(2, 9, True), (1, 9, False), (2, 8, False)])
+def test_small_vectors_have_a_second_thread_for_halves_where_there_are_two(
+    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, least_dim: int, expected: bool
+) -> None:
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(experiment, "SMALL_DIM", least_dim)
+
+    def beside() -> bool:
+        return len(set(both(threading.get_ident, threading.get_ident))) == 2
+
+    assert {beside() for _ in train(family, short("default", training__epochs=1), tmp_path / "run")} == {expected}
+    assert not beside()
+
+
+def test_one_core_and_two_give_the_same_bits(family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(softmax, "WORTH_SHARING", 1)
+    settings = short("default", training__epochs=2, coder__start=0.5)
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        ended(train(family, settings, tmp_path / str(threads)))
+    assert lasting(tmp_path / "1") == lasting(tmp_path / "2")
 
 
 def test_nothing_is_best_and_patience_is_not_lost_before_the_autoencoder_begins(family: Dataset, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from relcode.config import Settings
 from relcode.errors import UnknownName
-from relcode.recipes import RECIPES, DataShape, fit_softmax, fit_to_data, fit_to_device, recipe
+from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, recipe
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
@@ -31,7 +31,7 @@ def test_joint_has_the_autoencoder_and_comp_has_paths(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_objective_is_the_published_one_in_all(name: str) -> None:
     settings = recipe(name)
-    assert settings.sampling.noises == 3 and settings.sampling.noise == "uniform"
+    assert settings.model.objective == "nce" and settings.sampling.noise == "uniform" and not settings.model.shared
     assert settings.model.normalise and settings.model.initial == "identity"
     assert settings.model.dim == 256 and settings.model.code_dim == 16
     assert settings.updates.path_matrices == "one" and settings.updates.orthogonal_rate > 0
@@ -58,7 +58,7 @@ def test_a_recipe_nothing_like_any_gets_all_their_names() -> None:
 def test_open_settings_are_filled_in_whatever_the_number_of_facts(facts: int) -> None:
     settings = fit_to_data(recipe("joint"), facts)
     assert settings.sampling.edges is not None and settings.coder.every is not None
-    assert 512 <= settings.sampling.edges <= 4096
+    assert 128 <= settings.sampling.edges <= 16384
     assert 16 <= settings.coder.every <= 1024
     assert fit_to_data(settings, 3) == settings  # filled in once, they stay
     assert settings.recipe == "joint" and settings.model == recipe("joint").model and settings.updates == recipe("joint").updates
@@ -67,12 +67,30 @@ def test_open_settings_are_filled_in_whatever_the_number_of_facts(facts: int) ->
 def test_a_larger_kb_takes_larger_steps() -> None:
     edges = [fit_to_data(recipe("base"), facts).sampling.edges for facts in (100, 10_000, 40_000, 272_115)]
     assert edges == sorted(edges, key=lambda size: size or 0)
-    assert (edges[0], edges[-1]) == (512, 4096)
+    assert (edges[0], edges[-1]) == (128, 16384)
+    counted = recipe("base").with_values({"updates.rule": "counted"})
+    assert [fit_to_data(counted, facts).sampling.edges for facts in (100, 272_115)] == [512, 4096]
 
 
 def test_settings_that_are_given_stay() -> None:
     given = recipe("joint").with_values({"sampling.edges": 7, "coder.every": 3.5})
     assert fit_to_data(given, 272_115) == given
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_papers_recipes_take_penalty_and_rates_from_the_datas_density(name: str) -> None:
+    found = {data: fit_nce(recipe(name), shape).updates for data, shape in SHAPES.items()}
+    penalty = {data: updates.penalty or 0 for data, updates in found.items()}
+    assert penalty["wn18rr"] > penalty["fb15k-237"] > penalty["kinship"] > 0
+    assert found["fb15k-237"].adagrad_rate == 0.1 and found["wn18rr"].adagrad_rate == 0.2  # 19 and 2 facts an entity
+    assert found["fb15k-237"].adagrad_matrix_rate == pytest.approx(0.0107, abs=1e-4)  # 1,148 facts a relation
+    assert found["kinship"].adagrad_matrix_rate == pytest.approx(0.0058, abs=1e-4) and found["nothing"].adagrad_matrix_rate == 0.005
+    small = fit_nce(recipe(name).with_values({"model.dim": 64}), SHAPES["nothing"]).updates
+    assert small.adagrad_matrix_rate == 0.01  # numbers of a smaller matrix are larger
+    given = recipe(name).with_values({"updates.penalty": 0.5, "updates.adagrad_rate": 0.3, "updates.adagrad_matrix_rate": 0.4})
+    assert fit_nce(given, SHAPES["kinship"]) == given
+    counted = recipe(name).with_values({"updates.rule": "counted"})
+    assert fit_nce(counted, SHAPES["kinship"]) == counted  # which has none of these
 
 
 # ---- the default recipe: what it leaves open is chosen from the data's shape

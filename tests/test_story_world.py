@@ -13,7 +13,7 @@ from relcode.evaluation.baseline import most_frequent_answers
 from relcode.evaluation.report import evaluate
 from relcode.explore.model import Model
 from relcode.graph.paths import parse_path
-from relcode.recipes import world_demo
+from relcode.recipes import recipe
 
 INDEPENDENT = (  # first and third relation of one source, the second of another: see the README of the dataset
     ("city_timezone/timezone_country", "city_country"),
@@ -27,7 +27,7 @@ INDEPENDENT = (  # first and third relation of one source, the second of another
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder: Path = tmp_path_factory.mktemp("story") / "run"
-    return relcode.train("world", settings=world_demo(), epochs=10, validations=1, out=folder, progress=False)
+    return relcode.train("world", settings=recipe("default"), epochs=10, validations=1, out=folder, progress=False)
 
 
 def test_it_completes_facts_far_better_than_the_most_frequent_answer(model: Model) -> None:

@@ -143,10 +143,12 @@ class UpdateSettings(_Checked):
     rule: Literal["counted", "adagrad"] = option(
         "counted", "how rates fall: with the number of updates a row had (counted, the paper's), or with the gradients each number has seen (adagrad)"
     )
-    vector_rate: float = option(2.0**-2, "first rate of entity vectors", _POSITIVE)
+    vector_rate: float = option(2.0**-2, "counted: first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "counted: fall of that rate, which is also the vectors' weight decay", _WEIGHT)
+    adagrad_rate: float | None = option(None, "adagrad: rate of entity vectors (none: chosen by facts per entity)", _POSITIVE)
+    adagrad_matrix_rate: float | None = option(None, "adagrad: rate of matrices (none: chosen by facts per relation)", _POSITIVE)
     penalty: float | None = option(None, "adagrad: weight of ½(‖u_h‖² + ‖v_t‖²) for each path (none: chosen from the data's density)", _WEIGHT)
-    matrix_rate: float = option(2.0**-1, "η1, first rate of matrices for the KB objective", _POSITIVE)
+    matrix_rate: float = option(2.0**-1, "counted: η1, first rate of matrices for the KB objective", _POSITIVE)
     matrix_decay: float = option(2.0**-14, "counted: fall of the matrices' rate", _WEIGHT)
     vector_damping: float = option(0.5, "counted: how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
     matrix_damping: float = option(0.02, "counted: the same for matrices", _WEIGHT)
@@ -170,7 +172,7 @@ class SoftmaxSettings(_Checked):
         None, "a question with more known answers than this is asked several times an epoch (none: 1 or 4, by how many they have)", _POSITIVE_INT
     )
     candidates: int | None = option(None, "entities drawn to stand for all of them (none: all where they fit)", _POSITIVE_INT)
-    rate: float = option(0.1, "Adagrad's rate for entity vectors", _POSITIVE)
+    rate: float | None = option(None, "Adagrad's rate for entity vectors (none: 0.2 in a small KB, else 0.1)", _POSITIVE)
     matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)
     penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", _WEIGHT)
     image_share: float = option(0.5, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published)", _WEIGHT)
@@ -179,8 +181,6 @@ class SoftmaxSettings(_Checked):
         "learn facts, at the weight of their confidence, that another relation of the pair implies at least so surely (none: only the KB's)",
         _SHARE,
     )
-    dropout: float = option(0.0, "share of the numbers of u_h M_r that are left out, at random, each time a question is asked", _SHARE)
-    head_dropout: float = option(0.0, "the same for u_h", _SHARE)
     path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", _WEIGHT)
     path_tiles: int | None = option(
         None, "tiles of paths in one step; the walks of a tile take the same two relations (none: a walk for every four questions)", _POSITIVE_INT
@@ -211,7 +211,7 @@ class CoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """When to look, when to stop, and where to work."""
 
-    epochs: int = option(100, "passes over the directed facts (as many path steps)", _POSITIVE_INT)
+    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 40 in a small KB, else 60)", _POSITIVE_INT)
     minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
     validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
     validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)
@@ -219,6 +219,12 @@ class TrainingSettings(_Checked):
     seed: int = option(0, "seed of every random choice", _SEED)
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to train; auto takes CUDA where there is one")
     deterministic: bool = option(False, "use deterministic algorithms on CUDA too (the CPU always does)")
+
+    @property
+    def length(self) -> int:
+        """Return the number of epochs, once it is known."""
+        assert self.epochs is not None, "fit_settings fills this in"
+        return self.epochs
 
 
 @dataclass(frozen=True, kw_only=True)

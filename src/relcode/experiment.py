@@ -26,6 +26,7 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
+from relcode.ops.halves import two_at_once
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
@@ -37,7 +38,7 @@ CHECKPOINT_SECONDS = 180.0
 SAVING_SHARE = 0.03  # training waits for checkpoints between validations at most this share of the time: where that is long, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
-SMALL_DIM = 128  # below this size of vectors one thread is faster: products are too small to share, and waiting for each other costs more
+SMALL_DIM = 128  # below this size of vectors products are too small to share; a second thread then takes half of the large tables instead
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
 
 
@@ -120,8 +121,8 @@ def resume(folder: Path | str) -> Iterator[Event]:
     dataset = run.load_dataset()
     with _numerics(run.settings, device):
         state, trainer = run.load_state(device), make_trainer(dataset, run.settings, device)
-        if state.step >= run.settings.training.epochs * trainer.stream.steps_per_epoch:
-            raise RunError(f"{run.folder} has done all of its {run.settings.training.epochs} epochs: nothing is left to do")
+        if state.step >= run.settings.training.length * trainer.stream.steps_per_epoch:
+            raise RunError(f"{run.folder} has done all of its {run.settings.training.length} epochs: nothing is left to do")
         run = run.with_status(state="running", reason="")
         run.forget_later()
         yield from _training(run, dataset, trainer, state)
@@ -142,7 +143,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
     """Train until the epochs, the time, the patience or the user end it."""
     options = run.settings.training
     per_epoch = trainer.stream.steps_per_epoch
-    total = options.epochs * per_epoch
+    total = options.length * per_epoch
     validate_every = max(1, total // options.validations) if options.validations and len(dataset.valid) else total + 1
     clock, known = _Clock(run.status.seconds, time.perf_counter()), known_answers(dataset)
     saved_at, saving, chunk = time.perf_counter(), 0.0, 1
@@ -159,7 +160,7 @@ def _training(run: Run, dataset: Dataset, trainer: Trainer, state: TrainState) -
             saver.check()
             took = max(time.perf_counter() - began, 1e-6)
             chunk = max(1, round(steps * min(2.0, CHUNK_SECONDS / took)))
-            event = _advanced(state, total, per_epoch, options.epochs, options.minutes, clock.seconds(), stats, took)
+            event = _advanced(state, total, per_epoch, options.length, options.minutes, clock.seconds(), stats, took)
             yield event
             reason = _limit_reached(run, state.step, total, clock.seconds()) or (INTERRUPTED if interrupted.is_set() else "")
             is_due = state.step % validate_every == 0 and total - state.step >= validate_every
@@ -298,13 +299,15 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     threads = torch.get_num_threads()
-    if device.type == "cpu" and settings.model.size < SMALL_DIM:
+    small = device.type == "cpu" and settings.model.size < SMALL_DIM
+    if small:
         torch.set_num_threads(1)
     torch.use_deterministic_algorithms(exact)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
-        yield
+        with two_at_once(small and threads > 1):
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)

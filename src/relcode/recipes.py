@@ -20,7 +20,8 @@ def base() -> Settings:
         recipe="base",
         model=ModelSettings(autoencoder=False),
         sampling=SamplingSettings(tile=None, noises=None, noise_draws=None, noise_sharing="batch"),
-        updates=UpdateSettings(rule="adagrad", vector_rate=0.1, matrix_rate=0.01, factor_limit=math.inf, saturation=math.inf),
+        updates=UpdateSettings(rule="adagrad", factor_limit=math.inf, saturation=math.inf),
+        training=TrainingSettings(epochs=200),
     )
 
 
@@ -32,7 +33,8 @@ def joint() -> Settings:
 
 def with_paths(settings: Settings) -> Settings:
     """Add compositional training: walks of length 1 + Poisson(1), as in the paper's main table."""
-    return replace(settings, recipe=f"{settings.recipe}+comp", sampling=replace(settings.sampling, path_mean=1.0))
+    sampling, training = replace(settings.sampling, path_mean=1.0), replace(settings.training, epochs=120)
+    return replace(settings, recipe=f"{settings.recipe}+comp", sampling=sampling, training=training)
 
 
 SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough
@@ -41,13 +43,13 @@ SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 an
 def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     """Fill in what is left open from the number of training facts, so that settings saved with a run are complete.
 
-    A step takes about a thirtieth of an epoch, between 512 and 16,384 edges (4,096 where steps are counted, of which larger ones diverge): larger
-    steps are faster, but a small KB would see too few of them.
+    A step takes about a thirtieth of an epoch, between 128 and 16,384 edges (512 and 4,096 where steps are counted, of which larger ones diverge):
+    larger steps are faster, but a small KB would see too few of them.
     There are about 512 autoencoder updates an epoch (the released program has 531 on FB15k-237), as codes need many to become sparse.
     """
     directed = 2 * num_facts
-    most = 4096 if settings.updates.rule == "counted" else 16384
-    edges = settings.sampling.edges or min(most, max(512, 1 << round(math.log2(max(32, directed) / 32))))
+    least, most = (512, 4096) if settings.updates.rule == "counted" else (128, 16384)
+    edges = settings.sampling.edges or min(most, max(least, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
     dim = settings.model.dim or (64 if num_facts < SMALL_FACTS else 128 if num_facts < MEDIUM_FACTS else 256)
     return replace(
@@ -55,6 +57,7 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
         model=replace(settings.model, dim=dim),
         sampling=replace(settings.sampling, edges=edges),
         coder=replace(settings.coder, every=every),
+        training=replace(settings.training, epochs=settings.training.epochs or 100),
     )
 
 
@@ -85,7 +88,7 @@ def default() -> Settings:
         recipe="default",
         model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial=None),
         coder=CoderSettings(start=0.5, begin="factors", draw="uniform", matrix_rate=2.0**-3, sparsity=0.15),
-        training=TrainingSettings(epochs=60),
+        training=TrainingSettings(epochs=None),
     )
 
 
@@ -125,15 +128,34 @@ def fitting_penalty(shape: DataShape) -> float:
 
 
 def fit_nce(settings: Settings, shape: DataShape) -> Settings:
-    """Fill in what the paper's objective leaves open where Adagrad climbs it: the penalty, by the same rule as the softmax objective's."""
-    if settings.updates.rule == "counted" or settings.updates.penalty is not None:
+    """Fill in what the paper's objective leaves open where Adagrad climbs it, from the density of the data.
+
+    The penalty follows the rule of the softmax objective. Vectors of entities with few facts must learn faster, matrices with few facts more slowly
+    (see :func:`fit_softmax`), and at the scale of their numbers, which are about 1/√d. Constants and bounds were chosen on the valid splits of the
+    paper's datasets.
+
+        rate = 0.1 · clamp(√(10 · entities / facts), 1, 2)          matrix rate = 0.01 · √(256/d) · clamp(√(facts / relations / 1000), ½, 3)
+    """
+    updates, facts = settings.updates, max(1, shape.facts)
+    if updates.rule == "counted":
         return settings
-    return replace(settings, updates=replace(settings.updates, penalty=fitting_penalty(shape)))
+    rate = 0.1 * min(2.0, max(1.0, math.sqrt(10 * shape.entities / facts)))
+    matrix_rate = 0.01 * math.sqrt(256 / settings.model.size) * min(3.0, max(0.5, math.sqrt(facts / max(1, shape.relations) / 1000)))
+    return replace(
+        settings,
+        updates=replace(
+            updates,
+            adagrad_rate=updates.adagrad_rate or round(rate, 4),
+            adagrad_matrix_rate=updates.adagrad_matrix_rate or round(matrix_rate, 5),
+            penalty=fitting_penalty(shape) if updates.penalty is None else updates.penalty,
+        ),
+    )
 
 
 def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
+    Vectors of a small KB learn at twice the rate, for two thirds of the epochs: they see few steps, and do not arrive otherwise.
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
     matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
     so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128 questions would let it rule the matrices.
@@ -143,7 +165,9 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     softmax, facts = settings.softmax, max(1, shape.facts)
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = fitting_penalty(shape) if softmax.penalty is None else softmax.penalty
-    matrix_rate = softmax.matrix_rate or round(softmax.rate * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
+    rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
+    epochs = settings.training.epochs or (40 if facts < SMALL_FACTS else 60)
+    matrix_rate = softmax.matrix_rate or round(0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:
@@ -156,15 +180,18 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
         settings,
         model=replace(settings.model, initial=settings.model.initial or ("identity" if near_identity else "small")),
         softmax=replace(
-            softmax, questions=questions, answers=answers, penalty=penalty, matrix_rate=matrix_rate, candidates=candidates, path_tiles=tiles
+            softmax,
+            questions=questions,
+            answers=answers,
+            rate=rate,
+            penalty=penalty,
+            matrix_rate=matrix_rate,
+            candidates=candidates,
+            path_tiles=tiles,
         ),
         coder=replace(settings.coder, every=every),
+        training=replace(settings.training, epochs=epochs),
     )
-
-
-def world_demo() -> Settings:
-    """Return what the demo trains with: the default recipe for half its epochs, small enough for two cores and three minutes."""
-    return default().with_values({"training.epochs": 30})
 
 
 RECIPES: dict[str, Callable[[], Settings]] = {

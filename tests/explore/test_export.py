@@ -8,6 +8,7 @@ import pytest
 import torch
 from family import family_facts
 
+import relcode
 from relcode.cli import main
 from relcode.errors import DataError, SettingError
 from relcode.explore.export import FORMS, authors_model, export, import_authors, vectors_of
@@ -45,7 +46,9 @@ def test_a_model_comes_back_from_the_authors_layout(model: Model, family: Datase
     assert back.run.status.state == "complete" and "imported" in back.run.status.reason
 
 
-def test_counters_are_whole_and_decay_is_undone(model: Model) -> None:
+def test_counters_are_whole_and_decay_is_undone(family: Dataset, tmp_path: Path) -> None:
+    settings = {"updates.rule": "counted", "sampling.noises": 3, "model.code_dim": 4}
+    model = relcode.train(family, "joint", out=tmp_path / "run", dim=8, epochs=5, device="cpu", progress=False, settings=settings)
     found = authors_model(model)
     decay_rate = model.settings.updates.vector_rate * model.settings.updates.vector_decay
     assert found.vector_decay_rate == decay_rate > 0 and found.head_count_E.dtype == np.uint64 and found.head_count_E.max() > 10

@@ -154,6 +154,13 @@ def test_padding_adds_nothing() -> None:
     assert float(padded.query_BD[1].abs().max()) == 0
 
 
+def test_nothing_but_padding_moves_nothing() -> None:
+    query, vector = random(2, D), random(E, D)
+    found = full_softmax(query, vector, torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, 1, dtype=torch.float64))
+    assert all(float(value.abs().sum()) == 0 for value in (found.loss_B, found.query_BD, found.candidate_KD, found.answer_BMD))
+    assert found.query_BD.shape == (2, D) and found.candidate_KD.shape == (E, D)
+
+
 def test_a_table_made_a_few_rows_at_a_time_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     query, vector = random(7, D), random(E, D) + 0.2
     answer, weight = torch.randint(E, (7, 2), generator=generator()), torch.rand(7, 2, dtype=torch.float64, generator=generator())

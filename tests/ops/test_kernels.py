@@ -1,4 +1,4 @@
-"""The kernels beside their plain versions: on CUDA where there is one, and by Triton's interpreter in a process of its own where Triton is installed."""
+"""The kernels beside their plain versions: on CUDA where there is one, and by Triton's interpreter, in a process of its own, where Triton is."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ CPU = torch.device("cpu")
 SIZES = {"model.dim": 8, "model.code_dim": 2, "sampling.edges": 256, "sampling.tile": 8, "sampling.noise_draws": 8}
 LENGTH = {"training.epochs": 6, "training.validations": 3, "training.patience": 0, "training.device": "cpu"}
 STILL = {
-    "updates__vector_rate": 1e-12,
-    "updates__matrix_rate": 1e-12,
+    "updates__adagrad_rate": 1e-12,
+    "updates__adagrad_matrix_rate": 1e-12,
     "updates__orthogonal_rate": 0.0,
     "coder__matrix_rate": 0.0,
 }  # no rank ever changes

@@ -33,6 +33,7 @@ from relcode.studies.reproduction_record import (
     write_record,
 )
 from relcode.studies.reproduction_rows import missing
+from relcode.training.fit import fit_settings
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -92,7 +93,7 @@ def test_tables_share_their_trainings() -> None:
 
 
 def test_each_ablation_changes_one_setting_of_base() -> None:
-    base = plain_settings(recipe("base"))
+    base = plain_settings(VARIANTS["base"].settings("fb15k-237", 0, {}))
     flat = {f"{section}.{name}": value for section, part in base.items() if isinstance(part, dict) for name, value in part.items()}
     for name in TABLES["ablation"].variants[1:]:
         changed = plain_settings(VARIANTS[name].settings("fb15k-237", 0, {}))
@@ -211,7 +212,7 @@ def test_the_committed_page_is_that_of_the_committed_records() -> None:
 
 
 def test_a_record_holds_the_figures_of_the_training(family: Dataset, tmp_path: Path) -> None:
-    settings = fit_to_data(VARIANTS["joint+comp"].settings("family", 3, SMALL), len(family.train))
+    settings = fit_settings(VARIANTS["joint+comp"].settings("family", 3, SMALL), family)
     record = make_record(family, "joint+comp", settings, "relcode reproduce main")
     (run,) = [event.run for event in train(family, settings, tmp_path / "run") if isinstance(event, Finished)]
     scorer = scorer_of(run.load_parameters("cpu"), run.settings, family.seen_E)
@@ -226,7 +227,7 @@ def test_a_record_holds_the_figures_of_the_training(family: Dataset, tmp_path: P
 
 
 def test_a_training_that_diverges_is_recorded_without_figures(family: Dataset) -> None:
-    wild = SMALL | {"updates.vector_rate": "1e30", "updates.vector_damping": "0", "updates.vector_decay": "0"}
+    wild = SMALL | {"updates.adagrad_rate": "1e30"}
     record = make_record(family, "base", VARIANTS["base"].settings("family", 0, wild), "relcode reproduce main")
     assert record["status"] == "diverged" and "not finite" in record["reason"]
     assert "test" not in record and "valid" not in record

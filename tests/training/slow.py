@@ -73,6 +73,7 @@ class StepOracle:
                 matrices[path.relations[-1]] += 1
         head, tail = torch.autograd.grad(-self.loss, [self.head_ED, self.tail_ED], retain_graph=True)
         (matrix,) = torch.autograd.grad(-through, [self.matrix_SDD])
+        self.gradients = {"head_ED": head, "tail_ED": tail, "matrix_SDD": matrix}  # of the objective, uphill
 
         def factor(curves: list[float], damping: float, rates: list[float]) -> Tensor:
             pairs = zip(curves, rates, strict=True)

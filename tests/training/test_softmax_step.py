@@ -7,12 +7,14 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from training.small import CPU, small, snapshot
+from training.small import CPU, same, small, snapshot
 
 from relcode.config import Settings
 from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
+from relcode.model import softmax
 from relcode.model.parameters import Parameters
+from relcode.ops.halves import two_at_once
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.advance import advance, initial_state, make_trainer
 from relcode.training.fit import fit_settings
@@ -83,6 +85,34 @@ def test_a_step_is_autograd_and_adagrad(family: Dataset, shared: bool, path_weig
         expected = before[name] - rate * gradients[name] / expected_square.sqrt()
         torch.testing.assert_close(after[name], expected, rtol=1e-3, atol=1e-5)
         assert not torch.equal(after[name], before[name])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"softmax__path_weight": 0.0},
+        {"model__shared": False},
+        {"softmax__candidates": 5},
+        {"model__autoencoder": True},
+    ],
+)
+def test_a_step_in_halves_is_the_whole_step_and_its_bits_do_not_depend_on_threads(
+    family: Dataset, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]
+) -> None:
+    ended = []
+    for least, side_by_side in ((1 << 60, False), (1, False), (1, True)):
+        settings, parameters, batch = prepared(family, **{"softmax__path_tiles": 3, "coder__every": 8.0, **changes})
+        monkeypatch.setattr(softmax, "WORTH_SHARING", least)
+        with two_at_once(side_by_side):
+            result = take_softmax_step(parameters, batch, settings, torch.tensor(0.5), torch.Generator().manual_seed(2))
+        ended.append((result, snapshot(parameters)))
+    (whole, after), (halves, of_halves), (beside, of_beside) = ended
+    assert same(of_halves, of_beside)
+    assert all(torch.equal(getattr(halves, name), getattr(beside, name)) for name in ("loss", "edges", "coder_loss"))
+    assert float(halves.loss) == pytest.approx(float(whole.loss)) and float(halves.edges) == float(whole.edges)
+    for name, value in after.items():
+        torch.testing.assert_close(of_halves[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_drawn_candidates_move_the_rows_they_touch_alone(family: Dataset) -> None:

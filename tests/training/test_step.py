@@ -288,7 +288,7 @@ def test_adagrad_on_the_cpu_takes_the_steps_of_the_plain_version_whatever_the_th
     name: str, family: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = {"sampling__noise_sharing": "batch", "sampling__noise_rows": 8, "updates__rule": "adagrad", "updates__penalty": 0.01}
-    settings = small(name, **changes, updates__factor_limit=math.inf, updates__vector_rate=0.1, updates__matrix_rate=0.01)
+    settings = small(name, **changes, updates__factor_limit=math.inf, updates__adagrad_rate=0.1, updates__adagrad_matrix_rate=0.01)
     facts, before = directed(family.train, family.num_relations), torch.get_num_threads()
     stream: FactStream | WalkStream = FactStream(facts, family.num_directed, edges=48, tile=8, seed=0, device=CPU)
     if name == "base+comp":

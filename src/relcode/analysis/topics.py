@@ -116,7 +116,7 @@ def topic_test(codes: RelationCodes, relations: Vocab, generator: torch.Generato
 
 
 def strongest_relations(codes: RelationCodes, most: int) -> dict[int, Tensor]:
-    """Return for each dimension (from 0) the relations, as named, that have a tenth of their code or more there, largest share first, ``most`` at most.
+    """Return for each dimension (from 0) the named relations with a tenth of their code or more there, largest share first, ``most`` at most.
 
     A relation with a crumb of its code on a dimension does not live there, and says nothing of what it stands for. Dimensions with fewer than two
     relations are left out.

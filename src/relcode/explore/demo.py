@@ -13,7 +13,7 @@ from relcode.evaluation.report import Report, evaluate
 from relcode.explore.model import Model
 from relcode.explore.new_facts import NewFact, new_facts
 from relcode.graph.dataset import Dataset
-from relcode.recipes import world_demo
+from relcode.recipes import default
 
 DATASET = "world"
 PREDICTED = 10
@@ -35,7 +35,7 @@ class Findings:
 
 def demo_settings(quick: bool = False) -> Settings:
     """Return the settings of the demonstration; ``quick`` only shows that everything runs."""
-    return world_demo().with_values({"training.minutes": MINUTES, **(QUICK if quick else {})})
+    return default().with_values({"training.minutes": MINUTES, **(QUICK if quick else {})})
 
 
 def fresh_folder(parent: Path = Path("runs")) -> Path:

@@ -134,6 +134,7 @@ def import_authors(folder: Path, dataset: Dataset, out: Path, vocabulary: Path |
         raise DataError(f"{folder} knows {len(model.relations):,} relations, {dataset.name} has {dataset.num_relations:,}: other data?")
     C = 16 if model.encoder_CQ is None else len(model.encoder_CQ)
     values: dict[str, Any] = {"model.dim": model.dim, "model.code_dim": C, "model.autoencoder": model.encoder_CQ is not None}
+    values |= {"updates.rule": "counted"}
     values |= {"updates.vector_rate": model.vector_rate, "updates.vector_decay": model.vector_decay_rate / model.vector_rate}
     values |= {"updates.matrix_rate": model.matrix_rate, "updates.matrix_decay": model.matrix_decay_rate / model.matrix_rate}
     base = recipe("base" if model.encoder_CQ is None else "joint")

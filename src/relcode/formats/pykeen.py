@@ -52,7 +52,7 @@ def _names(mapping: Mapping[str, int]) -> pa.Array:
 def to_pykeen(dataset: Dataset) -> Any:
     """Return a dataset as PyKEEN's: three triples factories with our numbers and names. Facts whose entity train lacks are kept, as here."""
     try:
-        from pykeen.datasets import EagerDataset
+        from pykeen.datasets.base import EagerDataset
         from pykeen.triples import TriplesFactory
     except ImportError:
         raise MissingExtra("pykeen", "compare", "handing a dataset over to PyKEEN") from None

@@ -23,10 +23,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from relcode.ops.halves import both
 from relcode.ops.tiles import PlainTiles
 
 CACHED, CACHED_VECTORS = 1 << 18, 1 << 20  # numbers of a table of scores, and of all vectors, that stay in a core's caches
 LEAST_ROWS = 16  # that a product should have
+WORTH_SHARING = 1 << 24  # multiplications of a table of scores from which two cores make it sooner than one
 MOST_STRETCH = 1e3  # an image that is nearly zero says nothing, and is not blown up to the length of an entity
 
 
@@ -48,24 +50,54 @@ def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_
     """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a), n_b = Σ_a w_a, over all entities e.
 
     The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself, and the logarithm of the
-    sum is the largest score less the logarithm of its share (which is at least 1/E). On the CPU it is made a few rows at a time, which stay in the
-    cache, where the vectors do so too.
+    sum is the largest score less the logarithm of its share (which is at least 1/E). On the CPU padding is left out, and where the vectors stay in
+    the cache the table is made a few rows at a time, which stay there too; two cores can share a large one.
     """
+    if query_BD.is_cuda:  # where shapes must not depend on the data
+        loss_B, gradient_BD, candidate_ED = _compare(query_BD, vector_ED, answer_BM, weight_BM)
+    else:
+        asked_X = (weight_BM != 0).any(1).nonzero()[:, 0]
+        loss_X, gradient_XD, candidate_ED = _compare_on_two_cores(query_BD[asked_X], vector_ED, answer_BM[asked_X], weight_BM[asked_X])
+        loss_B = query_BD.new_zeros(len(query_BD)).index_copy_(0, asked_X, loss_X)
+        gradient_BD = torch.zeros_like(query_BD).index_copy_(0, asked_X, gradient_XD)
+    return AnswerGradients(loss_B, gradient_BD, candidate_ED, -weight_BM[..., None] * query_BD[:, None])
+
+
+def _compare_on_two_cores(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what :func:`_compare` does; of a large table each core, where there are two, makes one half."""
+    if vector_ED.numel() > CACHED_VECTORS or len(query_BD) * vector_ED.numel() < WORTH_SHARING:
+        return _compare(query_BD, vector_ED, answer_BM, weight_BM)
+    middle = (len(query_BD) + 1) // 2
+
+    def half(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        return _compare(query_BD[rows], vector_ED, answer_BM[rows], weight_BM[rows])
+
+    (loss_X, gradient_XD, candidate_ED), (loss_Y, gradient_YD, other_ED) = both(lambda: half(slice(middle)), lambda: half(slice(middle, None)))
+    return torch.cat([loss_X, loss_Y]), torch.cat([gradient_XD, gradient_YD]), candidate_ED.add_(other_ED)
+
+
+def _compare(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return losses, and gradients towards queries and all entities; on the CPU of a few queries at a time, whose tables lie in the same memory."""
     rows = max(1, len(query_BD))
     if not query_BD.is_cuda and vector_ED.numel() <= CACHED_VECTORS:
         rows = max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
-    losses, queries, candidate_ED = [], [], None
-    for query_RD, answer_RM, weight_RM in zip(query_BD.split(rows), answer_BM.split(rows), weight_BM.split(rows), strict=True):
-        score_RE = query_RD @ vector_ED.T
-        share_RE = torch.softmax(score_RE, dim=1)
-        total_R = score_RE.amax(1) - share_RE.amax(1).log()
-        count_R1 = weight_RM.sum(1, keepdim=True)
-        losses.append(count_R1[:, 0] * total_R - (weight_RM * score_RE.gather(1, answer_RM)).sum(1))
-        queries.append(count_R1 * (share_RE @ vector_ED) - torch.einsum("bm,bmd->bd", weight_RM, vector_ED[answer_RM]))
-        weighted_RD = count_R1 * query_RD
-        candidate_ED = share_RE.T @ weighted_RD if candidate_ED is None else candidate_ED.addmm_(share_RE.T, weighted_RD)
-    assert candidate_ED is not None, "a step asks at least one question"
-    return AnswerGradients(torch.cat(losses), torch.cat(queries), candidate_ED, -weight_BM[..., None] * query_BD[:, None])
+    tables = [query_BD.new_empty(min(rows, len(query_BD)), len(vector_ED)) for _ in range(2)]
+    total_B, gold_BM, mean_BD = query_BD.new_empty(len(query_BD)), torch.empty_like(weight_BM), torch.empty_like(query_BD)
+    count_B1 = weight_BM.sum(1, keepdim=True)
+    weighted_BD, candidate_ED = count_B1 * query_BD, None
+    for start in range(0, max(1, len(query_BD)), rows):
+        block = slice(start, start + rows)
+        score_RE, share_RE = (table[: len(query_BD[block])] for table in tables)
+        torch.mm(query_BD[block], vector_ED.T, out=score_RE)
+        torch.softmax(score_RE, 1, out=share_RE)
+        torch.sub(score_RE.amax(1), share_RE.amax(1).log(), out=total_B[block])
+        torch.gather(score_RE, 1, answer_BM[block], out=gold_BM[block])
+        torch.mm(share_RE, vector_ED, out=mean_BD[block])
+        here_RD = weighted_BD[block]
+        candidate_ED = share_RE.T @ here_RD if candidate_ED is None else candidate_ED.addmm_(share_RE.T, here_RD)
+    assert candidate_ED is not None, "there is a block, if only an empty one"
+    loss_B = count_B1[:, 0] * total_B - (weight_BM * gold_BM).sum(1)
+    return loss_B, count_B1 * mean_BD - torch.einsum("bm,bmd->bd", weight_BM, vector_ED[answer_BM]), candidate_ED
 
 
 def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:

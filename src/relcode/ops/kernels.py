@@ -38,8 +38,20 @@ def tiles_in(first_S1: Tensor, rows: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @triton.jit
 def _product(
-    x, m, y, relation_T, begin_T, end_T, scale_S, SCALED: tl.constexpr, D: tl.constexpr, W: tl.constexpr, B: tl.constexpr, BACK: tl.constexpr, PRECISION: tl.constexpr
-):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    x,
+    m,
+    y,
+    relation_T,
+    begin_T,
+    end_T,
+    scale_S,
+    SCALED: tl.constexpr,
+    D: tl.constexpr,
+    W: tl.constexpr,
+    B: tl.constexpr,
+    BACK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
     """y = x M_r, or x M_rᵀ, for W rows of one tile and B columns."""
     t = tl.program_id(0)
     begin = tl.load(begin_T + t).to(tl.int64)
@@ -87,7 +99,7 @@ def _outer(
     ADAGRAD: tl.constexpr,
     EPSILON: tl.constexpr,
     PRECISION: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+):
     """A B × B block of a relation's matrix: Σ xᵀ g over its rows, then a step along it, Adagrad's or at the relation's rate."""
     blocks: tl.constexpr = (D + B - 1) // B
     s = tl.program_id(1).to(tl.int64)
@@ -129,7 +141,7 @@ def climb_outer_(
 
 
 @triton.jit
-def _push(score, weight, loss, columns, log_k, share, limit, B: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _push(score, weight, loss, columns, log_k, share, limit, B: tl.constexpr):
     """A row of scores becomes the weights of its noises, in place, and its part of the loss."""
     row = tl.program_id(0).to(tl.int64)
     w = tl.load(weight + row) * share

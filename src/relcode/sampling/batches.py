@@ -64,4 +64,3 @@ def group_by_relation(relation_P: Tensor, num_directed: int, width: int) -> tupl
     relation_T = torch.searchsorted(tiles_S.cumsum(0), tile_T, right=True)
     # Empty tiles are spread over all relations: the zeros they add would otherwise queue up at one matrix.
     return torch.where(relation_T < num_directed, relation_T, tile_T % num_directed), source_TW
-

@@ -7,6 +7,7 @@ that diverged has a record that says so, and no figures.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import statistics
@@ -55,15 +56,23 @@ def plain_settings(settings: Settings) -> dict[str, Any]:
 def identity(dataset: str, settings: Mapping[str, Any]) -> str:
     """Return what makes a training the same one: dataset and complete settings with the seed, but neither the recipe's name nor the device.
 
-    Settings of an older record are read first, so that an option added since has its default; where that fails, they stand as they are.
+    Settings of an older record are read first, so that an option added since has its default; where that fails, they stand as they are. Sections that
+    have no part in it (of the other objective, of an autoencoder that is not there) are left out.
     """
-    try:
-        tree = plain_settings(settings_from_json(json.dumps(settings)))
-    except SettingError:
-        tree = json.loads(json.dumps(settings))
+    tree = _with_a_part(json.loads(json.dumps(settings)))
+    with contextlib.suppress(SettingError):
+        tree = _with_a_part(plain_settings(settings_from_json(json.dumps(tree))))
     tree.pop("recipe", None)
     tree["training"].pop("device", None)
     return hashlib.sha256(json.dumps([dataset, tree], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _with_a_part(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without the sections that their model does not read."""
+    model = tree.get("model", {})
+    idle = {"softmax"} if model.get("objective", "nce") == "nce" else set()
+    idle |= set() if model.get("autoencoder", True) else {"coder"}
+    return {name: part for name, part in tree.items() if name not in idle}
 
 
 def identity_of(record: Record) -> str:

@@ -37,8 +37,8 @@ def climb_(
     """Move all that a batch touches along its gradients, in place; return how many updates each matrix got."""
     assert parameters.head_square_ED is not None and parameters.tail_square_ED is not None and parameters.matrix_square_SDD is not None
     updates, first = settings.updates, levels[0]
-    assert updates.penalty is not None, "fit_settings fills this in"
-    rate, matrix_rate = updates.vector_rate * anneal, updates.matrix_rate * anneal
+    assert updates.penalty is not None and updates.adagrad_rate is not None and updates.adagrad_matrix_rate is not None, "fit_settings fills these in"
+    rate, matrix_rate = updates.adagrad_rate * anneal, updates.adagrad_matrix_rate * anneal
     head_X, head_XD = first.source_TW.flatten(), found.head_TWD.flatten(0, 1)
     _climb_rows_(parameters.head_ED, parameters.head_square_ED, head_X, head_XD, prefixes_E * updates.penalty, rate)
     tail_X, weight_X = (torch.cat([part.flatten() for part in parts]) for parts in zip(*((x.tail_TW, x.weight_TW) for x in levels), strict=True))

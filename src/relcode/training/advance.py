@@ -206,6 +206,6 @@ def check_finite(stats: StepStats, step: int) -> None:
     """Raise :class:`NotFinite` where training has diverged."""
     if not stats.finite:
         raise NotFinite(
-            f"training diverged before step {step}: a loss or parameter is not finite; try a smaller softmax.rate (default recipe), or a smaller "
-            "sampling.edges or updates.vector_rate (the paper's)"
+            f"training diverged before step {step}: a loss or parameter is not finite; try a smaller softmax.rate (default recipe) or "
+            "updates.adagrad_rate (the paper's)"
         )

@@ -14,8 +14,10 @@ def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
     """Return the settings with everything filled in that depends on the data, or on where training runs."""
     if settings.model.shared and settings.model.objective != "softmax":
         raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
-    settings = (fit_softmax if settings.model.objective == "softmax" else fit_nce)(settings, shape_of(dataset))
-    return fit_to_device(fit_to_data(settings, len(dataset.train)), on_cuda(settings.training.device))
+    shape, cuda = shape_of(dataset), on_cuda(settings.training.device)
+    if settings.model.objective == "softmax":  # its own rules first
+        return fit_to_device(fit_to_data(fit_softmax(settings, shape), shape.facts), cuda)
+    return fit_to_device(fit_nce(fit_to_data(settings, shape.facts), shape), cuda)
 
 
 def on_cuda(name: str) -> bool:

@@ -10,7 +10,7 @@
    relations. All else is put back after every step. New rows then have their first squares again, so that they go on moving faster than old ones.
 3. **Settle.** Some epochs over all facts, in which rates fall to zero. Old rows hardly move: what they have learnt (squares, or the paper's counters)
    has made their rates small. This is where new entities learn what they are *not* the answer to; without it they rank too high elsewhere.
-   The paper's matrices have rates that hardly fall, so its recipes begin with ``GENTLE`` of them: the state stands at a later step of its schedule.
+   Where steps are counted, rates of matrices hardly fall, so these begin with ``GENTLE`` of them: the state stands at a later step of its schedule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from relcode.model.score import relation_queries
 from relcode.training.advance import Stepper, Trainer, anneal_factor, make_trainer
 from relcode.training.state import TrainState
 
-GENTLE = {"softmax": 1.0, "nce": 0.3}  # share of the rates with which all rows begin to move, by objective
+GENTLE = 0.3  # share of the rates with which all rows begin to move where steps are counted
 SQUARE_SHARE = 0.005
 FIT_EPOCHS = 1
 FEWEST_STEPS = 30
@@ -53,14 +53,17 @@ class Extension:
         parameters = placed(self.joined, self.old, settings, device)
         fit_(parameters, self.joined, settings, device, seconds)
         first_squares_(parameters, self.joined)
-        step = (settings.training.epochs - epochs) * trainer.stream.steps_per_epoch
+        step = (settings.training.length - epochs) * trainer.stream.steps_per_epoch
         return TrainState(parameters, step, torch.Generator(device).manual_seed(seed))
 
 
 def extended_settings(settings: Settings, epochs: int, minutes: float | None) -> Settings:
-    """Return the settings of a run in whose last ``epochs`` epochs rates fall from ``GENTLE`` to zero; it is measured at its end alone."""
+    """Return the settings of a run in whose last ``epochs`` epochs rates fall to zero, from ``GENTLE`` where steps are counted.
+
+    It is measured at its end alone.
+    """
     values = {
-        "epochs": round(epochs / GENTLE[settings.model.objective]),
+        "epochs": epochs if settings.adagrad else round(epochs / GENTLE),
         "minutes": minutes,
         "validations": min(1, settings.training.validations),
         "patience": 0,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from relcode.config import Settings
 from relcode.model.parameters import Parameters
-from relcode.model.softmax import AnswerGradients, full_softmax, path_backward, path_forward, question_gradients, sampled_softmax
+from relcode.model.softmax import (
+    WORTH_SHARING,
+    AnswerGradients,
+    full_softmax,
+    path_backward,
+    path_forward,
+    question_gradients,
+    sampled_softmax,
+)
+from relcode.ops.halves import both
 from relcode.ops.rows import row_counts
 from relcode.ops.tiles import tiles_of
 from relcode.sampling.questions import PathTiles, QuestionBatch
@@ -39,10 +46,24 @@ class Gathered:
         self.candidate_KD = found.candidate_KD
         return found
 
-    def descend_(self, rate: Tensor, matrix_rate: Tensor) -> None:
-        """Move the parameters against what was gathered."""
+    def descend_(self, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
+        """Move vectors, and (in a large step beside them) matrices and autoencoder, which touch nothing of theirs; return the autoencoder's loss."""
+        assert settings.softmax.rate is not None and settings.softmax.matrix_rate is not None, "fit_settings fills these in"
+        rate, matrix_rate = settings.softmax.rate * anneal, settings.softmax.matrix_rate * anneal
+
+        def move_matrices_and_coder_() -> Tensor:
+            self.move_matrices_(matrix_rate)
+            return let_coder_speak_(self.parameters, batch, settings, anneal, generator)
+
+        if batch.head_TW.numel() * self.parameters.head_ED.numel() >= WORTH_SHARING:
+            return both(lambda: self.move_vectors_(rate), move_matrices_and_coder_)[1]
+        self.move_vectors_(rate)
+        return move_matrices_and_coder_()
+
+    def move_vectors_(self, rate: Tensor) -> None:
+        """Move the vectors against what was gathered."""
         parameters = self.parameters
-        assert self.candidate_KD is not None and parameters.head_square_ED is not None and parameters.matrix_square_SDD is not None
+        assert self.candidate_KD is not None and parameters.head_square_ED is not None
         if self.candidate_K is not None:
             self.tail.append((self.candidate_K, self.candidate_KD))
         if parameters.tail_ED is None:
@@ -51,8 +72,12 @@ class Gathered:
             assert parameters.tail_square_ED is not None
             self._vectors_(parameters.head_ED, parameters.head_square_ED, self.head, False, rate)
             self._vectors_(parameters.tail_ED, parameters.tail_square_ED, self.tail, True, rate)
+
+    def move_matrices_(self, rate: Tensor) -> None:
+        """Move the matrices against what was gathered."""
+        assert self.parameters.matrix_square_SDD is not None
         relation_T, gradient_TDD = (torch.cat(part) for part in zip(*self.matrix, strict=True))
-        adagrad_rows_(parameters.matrix_SDD, parameters.matrix_square_SDD, relation_T, gradient_TDD, matrix_rate)
+        adagrad_rows_(self.parameters.matrix_SDD, self.parameters.matrix_square_SDD, relation_T, gradient_TDD, rate)
 
     def _vectors_(self, vector_ED: Tensor, square_ED: Tensor, rows: list[tuple[Tensor, Tensor]], has_candidates: bool, rate: Tensor) -> None:
         """Move vectors: all of them where all are candidates, else those touched."""
@@ -68,43 +93,38 @@ class Gathered:
 def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> StepResult:
     """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
     softmax = settings.softmax
-    assert softmax.penalty is not None and softmax.matrix_rate is not None, "fit_settings fills these in"
+    assert softmax.penalty is not None, "fit_settings fills this in"
     T, W, M = batch.answer_TWM.shape
     drawn = None
     if softmax.candidates is not None:
         drawn = torch.randint(len(parameters.head_ED), (softmax.candidates,), generator=generator, device=batch.head_TW.device)
     gathered = Gathered(parameters, drawn)
     tiles = tiles_of(parameters.matrix_SDD, batch.relation_T)
-    whole_TWD = parameters.head_ED[batch.head_TW]
-    head_kept_TWD = keep_some(whole_TWD, softmax.head_dropout, generator) if softmax.head_dropout else torch.ones_like(whole_TWD)
-    head_TWD = whole_TWD * head_kept_TWD
+    head_TWD = parameters.head_ED[batch.head_TW]
     query_TWD = tiles.product(head_TWD)
-    kept_TWD = keep_some(query_TWD, softmax.dropout, generator) if softmax.dropout else torch.ones_like(query_TWD)
     walks = None if batch.paths is None else Walks(parameters, batch.paths)
-    asked = [((query_TWD * kept_TWD).flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))]
+    asked = [(query_TWD.flatten(0, 1), batch.answer_TWM.flatten(0, 1), batch.weight_TWM.flatten(0, 1))]
     asked += [] if walks is None else [walks.asked(M, softmax.path_weight)]
     found = gathered.answer(*(torch.cat(part) for part in zip(*asked, strict=True)))  # questions and paths in one product with all candidates
     on_facts = found.rows(slice(None, T * W))
-    on_facts = replace(on_facts, query_BD=on_facts.query_BD * kept_TWD.flatten(0, 1))
     answer_TX, weight_TX = batch.answer_TWM.view(T, W * M), batch.weight_TWM.view(T, W * M)
     gradients = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, on_facts, query_TWD, softmax.penalty, softmax.image_share)
-    gathered.head.append((batch.head_TW, gradients.head_TWD * head_kept_TWD))
+    gathered.head.append((batch.head_TW, gradients.head_TWD))
     gathered.tail.append((answer_TX, gradients.answer_TXD))
     gathered.matrix.append((batch.relation_T, gradients.matrix_TDD))
     if walks is not None:
         walks.gather(gathered, found.rows(slice(T * W, None)))
-    gathered.descend_(softmax.rate * anneal, softmax.matrix_rate * anneal)
-    coder_loss = query_TWD.new_zeros(())
-    if settings.model.autoencoder:
-        assert settings.coder.every is not None, "fit_settings fills this in"
-        count_S = row_counts(batch.relation_T, weight_TX.sum(1), len(parameters.matrix_SDD))
-        coder_loss = train_coder_(parameters, count_S, settings, T * W / settings.coder.every, anneal, generator)
+    coder_loss = gathered.descend_(batch, settings, anneal, generator)
     return StepResult(on_facts.loss_B.sum(), weight_TX.sum(), coder_loss)
 
 
-def keep_some(x: Tensor, dropout: float, generator: torch.Generator) -> Tensor:
-    """Return 1/(1 − dropout) for what is kept and 0 for what is left out (Srivastava et al., 2014)."""
-    return (torch.rand(x.shape, generator=generator, device=x.device) >= dropout).to(x.dtype) / (1 - dropout)
+def let_coder_speak_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
+    """Let the autoencoder, where there is one, learn from the matrices and pull at them; return its loss."""
+    if not settings.model.autoencoder:
+        return parameters.head_ED.new_zeros(())
+    assert settings.coder.every is not None, "fit_settings fills this in"
+    count_S = row_counts(batch.relation_T, batch.weight_TWM.sum((1, 2)), len(parameters.matrix_SDD))
+    return train_coder_(parameters, count_S, settings, batch.head_TW.numel() / settings.coder.every, anneal, generator)
 
 
 class Walks:

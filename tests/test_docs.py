@@ -22,7 +22,7 @@ from relcode.cli.app import app
 from relcode.config import Settings, parse_assignments
 from relcode.errors import RelcodeError
 from relcode.graph.dataset import load_dataset
-from relcode.recipes import recipe
+from relcode.recipes import fit_to_device, recipe
 from relcode.studies.reproduction_plan import VARIANTS
 from relcode.studies.reproduction_record import identity, identity_of, plain_settings, read_records
 from relcode.training.fit import fit_settings
@@ -109,7 +109,9 @@ def test_settings_in_tables_exist_and_can_have_the_values_told() -> None:
 
 def test_defaults_are_those_that_the_table_tells() -> None:
     """Whoever changes a default changes docs/model.md, and this list, with it."""
-    joint, comp = recipe("joint"), recipe("joint+comp")
+    joint, comp = (fit_to_device(recipe(name), cuda=True) for name in ("joint", "joint+comp"))
+    on_cpu = fit_to_device(recipe("joint"), cuda=False).sampling
+    assert (on_cpu.noises, on_cpu.noise_draws, on_cpu.noise_rows, on_cpu.noise_sharing) == (64, 64, 64, "batch")
     assert (joint.model.dim, joint.model.code_dim, joint.sampling.noises, joint.coder.noises) == (256, 16, 256, 3)
     assert (joint.updates.rule, joint.training.epochs, comp.training.epochs) == ("adagrad", 200, 120)
     assert (joint.updates.vector_rate, joint.updates.vector_decay) == (2**-2, 2**-10)

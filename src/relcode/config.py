@@ -211,7 +211,7 @@ class CoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """When to look, when to stop, and where to work."""
 
-    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 40 in a small KB, else 60)", _POSITIVE_INT)
+    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 36 in a small KB, else 60)", _POSITIVE_INT)
     minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
     validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
     validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)

@@ -155,7 +155,7 @@ def fit_nce(settings: Settings, shape: DataShape) -> Settings:
 def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
-    Vectors of a small KB learn at twice the rate, for two thirds of the epochs: they see few steps, and do not arrive otherwise.
+    Vectors of a small KB learn at twice the rate, for fewer epochs: they see few steps, and do not arrive otherwise.
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
     matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
     so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128 questions would let it rule the matrices.
@@ -166,7 +166,7 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = fitting_penalty(shape) if softmax.penalty is None else softmax.penalty
     rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
-    epochs = settings.training.epochs or (40 if facts < SMALL_FACTS else 60)
+    epochs = settings.training.epochs or (36 if facts < SMALL_FACTS else 60)
     matrix_rate = softmax.matrix_rate or round(0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates

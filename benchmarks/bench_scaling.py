@@ -24,7 +24,7 @@ from bench_training import check_agreement, drawn_dataset, product_gflops, wait
 
 from relcode.config import Settings
 from relcode.model.parameters import Parameters
-from relcode.recipes import DataShape, fit_nce, recipe
+from relcode.recipes import DataShape, fit_nce, fit_to_device, recipe
 from relcode.runs.environment import environment
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
@@ -79,7 +79,7 @@ def point(sizes: dict[str, int], facts: int, device: torch.device, seconds: floa
     """Train one configuration for some seconds and return its speed and memory."""
     settings: Settings = recipe("base").with_values({"model.dim": sizes["dim"], "sampling.edges": sizes["edges"], "training.device": device.type})
     shape = DataShape(facts=facts // 2, entities=sizes["entities"], relations=sizes["relations"], pairs=facts // 2, questions=facts)
-    settings = fit_nce(settings, shape)
+    settings = fit_to_device(fit_nce(settings, shape), device.type == "cuda")
     S = 2 * sizes["relations"]
     facts_N3 = drawn_facts(sizes["entities"], S, facts)
     sampling = settings.sampling

@@ -21,6 +21,7 @@ from dataclasses import replace
 import torch
 
 import relcode.model.paths as paths_module
+import relcode.training.step as step_module
 from relcode.config import Settings, parse_assignments
 from relcode.errors import RelcodeError
 from relcode.graph.dataset import Dataset, load_dataset
@@ -31,7 +32,7 @@ from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, check_finite, initial_state, make_trainer
 from relcode.training.fit import fit_settings
-from relcode.training.step import take_step
+from relcode.training.step import take_step, whole_gradients
 
 FB15K_237 = (14_541, 237, 272_115)
 PRODUCT = 2048  # rows and columns of the bare product
@@ -51,7 +52,7 @@ def steps_apart(dataset: Dataset, settings: Settings, device: torch.device) -> f
     """Return how far the parameters after one step of the fast products are from those of the plain ones, as a share of the longest change."""
 
     def after(plain: bool) -> tuple[Parameters, Parameters]:
-        fast = paths_module.tiles_of
+        fast, chooser = paths_module.tiles_of, step_module._gradients
         trainer, state = make_trainer(dataset, settings, device), initial_state(dataset, settings, device)
         for name, value in state.parameters.tensors().items():
             if "_square_" in name:  # as in mid-training: the first step of Adagrad has one length wherever a gradient is not zero, however small
@@ -61,10 +62,11 @@ def steps_apart(dataset: Dataset, settings: Settings, device: torch.device) -> f
         batch = trainer.stream.batch(0, generator)
         try:
             if plain:
+                step_module._gradients = lambda *given: whole_gradients(*given[:-1])  # all but the room
                 paths_module.tiles_of = lambda matrix_SDD, relation_T, scale_S, width: PlainTiles(matrix_SDD, relation_T, scale_S)  # type: ignore[assignment,misc]
             take_step(state.parameters, batch, trainer.noise, trainer.settings, torch.ones((), device=device), generator)
         finally:
-            paths_module.tiles_of = fast
+            paths_module.tiles_of, step_module._gradients = fast, chooser
         return before, state.parameters
 
     (before, fast), (_, plain) = after(False), after(True)

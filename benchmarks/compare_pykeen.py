@@ -148,6 +148,7 @@ def plot(records: list[dict[str, Any]], path: str) -> None:
     axes.legend(loc="lower right")
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
+    plt.close(figure)
 
 
 def table(records: list[dict[str, Any]]) -> str:

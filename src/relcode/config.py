@@ -118,7 +118,7 @@ class SamplingSettings(_Checked):
     """What is looked at next: facts or walks, in tiles of one relation, and noise."""
 
     edges: int | None = option(None, "path steps in one training step (none: chosen from the number of facts)", _POSITIVE_INT)
-    tile: int | None = option(32, "rows of one relation that are multiplied together (none: chosen by the device)", _POSITIVE_INT)
+    tile: int | None = option(32, "single facts of one relation that are multiplied together (none: chosen by the device)", _POSITIVE_INT)
     path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", _WEIGHT)
     max_path: int = option(6, "no walk is longer than this", _POSITIVE_INT)
     head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
@@ -141,7 +141,8 @@ class UpdateSettings(_Checked):
     """
 
     rule: Literal["counted", "adagrad"] = option(
-        "counted", "how rates fall: with the number of updates a row had (counted, the paper's), or with the gradients each number has seen (adagrad)"
+        "counted",
+        "nce only, how rates fall: with the updates a row had (counted, the paper's), or with the gradients seen (adagrad)",
     )
     vector_rate: float = option(2.0**-2, "counted: first rate of entity vectors", _POSITIVE)
     vector_decay: float = option(2.0**-10, "counted: fall of that rate, which is also the vectors' weight decay", _WEIGHT)
@@ -211,7 +212,7 @@ class CoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """When to look, when to stop, and where to work."""
 
-    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 36 in a small KB, else 60)", _POSITIVE_INT)
+    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 36 in a small KB, else 60; nce 100)", _POSITIVE_INT)
     minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
     validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
     validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)

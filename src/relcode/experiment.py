@@ -38,7 +38,7 @@ CHECKPOINT_SECONDS = 180.0
 SAVING_SHARE = 0.03  # training waits for checkpoints between validations at most this share of the time: where that is long, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
-SMALL_DIM = 128  # below this size of vectors products are too small to share; a second thread then takes half of the large tables instead
+SMALL_DIM = 128  # below this size of vectors products are too small to share; a second thread takes half of the softmax's large tables instead
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
 
 

@@ -13,8 +13,9 @@ from relcode.cli import main
 from relcode.errors import DataError
 from relcode.explore.card import WORLD, _changed, _code, _plain, card
 from relcode.explore.model import Model
-from relcode.graph.dataset import dataset_from_facts
+from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.recipes import recipe
+from relcode.training.fit import fit_settings
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +94,10 @@ def test_the_licence_of_the_facts_is_said_where_the_maker_states_none(model: Mod
         assert row
 
 
-def test_settings_that_training_never_read_are_not_listed(model: Model) -> None:
+def test_settings_that_training_never_read_are_not_listed(family: Dataset) -> None:
     changed = {"sampling.edges": 7, "softmax.questions": 9, "model.dim": 3}
-    for objective, unread in (("softmax", "sampling.edges"), ("nce", "softmax.questions")):
-        settings = recipe("joint").with_values({**changed, "model.objective": objective})
-        named = {key.strip("`") for key, _ in _changed(SimpleNamespace(settings=settings))}  # type: ignore[arg-type]
+    for name, unread in (("default", "sampling.edges"), ("joint", "softmax.questions")):
+        settings = fit_settings(recipe(name).with_values(changed), family)
+        named = {key.strip("`") for key, _ in _changed(SimpleNamespace(settings=settings, dataset=family))}  # type: ignore[arg-type]
         assert set(changed) - named == {unread}
+        assert not named & {"training.epochs", "updates.penalty", "softmax.penalty", "softmax.rate", "coder.every"}  # chosen from the data

@@ -25,8 +25,10 @@ def test_other_text_is_refused(text: str) -> None:
 
 def test_parameters_are_counted() -> None:
     settings = recipe("joint").with_values({"model.dim": 3, "model.code_dim": 5})
-    assert parameter_bytes(small_dataset(), settings) == 4 * (2 * 4 * 3 + 4 * 9 + 2 * 5 * 9)
-    assert parameter_bytes(small_dataset(), recipe("base").with_values({"model.dim": 3})) == 4 * (2 * 4 * 3 + 4 * 9)
+    assert parameter_bytes(small_dataset(), settings) == 4 * (2 * (2 * 4 * 3 + 4 * 9) + 2 * 5 * 9)  # with Adagrad's squares
+    assert parameter_bytes(small_dataset(), recipe("base").with_values({"model.dim": 3})) == 4 * 2 * (2 * 4 * 3 + 4 * 9)
+    counted = recipe("base").with_values({"model.dim": 3, "updates.rule": "counted"})
+    assert parameter_bytes(small_dataset(), counted) == 4 * (2 * 4 * 3 + 4 * 9)
 
 
 def test_a_model_larger_than_the_machine_is_refused() -> None:

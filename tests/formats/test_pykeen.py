@@ -58,7 +58,8 @@ def test_importers_are_called_what_pykeen_looks_for(found: dict[str, Any]) -> No
 
 
 def test_without_pykeen_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pykeen.datasets", None)
+    for name in ("pykeen.datasets", "pykeen.datasets.base"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match="needs pykeen, which is not installed"):
         pykeen.to_pykeen(dataset_from_facts(FACTS))
 

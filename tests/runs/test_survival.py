@@ -98,12 +98,12 @@ def test_a_process_killed_twenty_times_goes_on_to_the_same_bits(
 ) -> None:
     """Each life takes some steps and is killed within the step and the checkpoint that follow, wherever it is by then.
 
-    ``lag`` is how many checkpoints may be under way while training goes on.
+    ``lag`` is how many checkpoints may be under way while training goes on. Whether a kill meets a writing is luck; the next test does not leave it to that.
     """
     if lag:
         monkeypatch.setattr(saving, "AT_ONCE", 0)
     whole = ended(train(family, LONG[name], tmp_path / "whole"))
-    folder, rng, kills, in_a_writing, last = tmp_path / "run", random.Random(0), 0, 0, 0
+    folder, rng, kills, last = tmp_path / "run", random.Random(0), 0, 0
     per_life = min(10, whole.status.step // times - 3 - lag)  # they take two more at most
     while kills < times:
         killed = life(folder, family, LONG[name], per_life, rng.uniform(0, 0.02))
@@ -111,9 +111,7 @@ def test_a_process_killed_twenty_times_goes_on_to_the_same_bits(
         assert killed, f"ended by itself after {kills} kills"
         assert run.status.state == "running" and run.status.step >= last + per_life - 1 - lag, "more is lost than the steps since the checkpoint"
         run.load_parameters(), run.load_state(CPU)
-        in_a_writing += bool(list(folder.rglob("*.part")) or list(folder.glob("best.next*")))
         kills, last = kills + 1, run.status.step
-    assert in_a_writing or times < KILLS, "none was killed in the middle of a writing"
     ended(resume(folder))
     assert lasting(folder) == lasting(tmp_path / "whole")
     assert not list(folder.rglob("*.part")) and not (folder / ".lock").exists()

@@ -16,6 +16,7 @@ from relcode.explore.model import Model
 from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN
 from relcode.recipes import RECIPES, recipe
+from relcode.training.fit import fit_settings
 
 WORLD = "GeoNames: CC BY 4.0; airportsdata: MIT; Unicode CLDR: Unicode License V3; tz database: public domain"
 UNREAD = {"nce": ("softmax",), "softmax": ("sampling",)}  # settings that training by an objective has no use for
@@ -124,12 +125,18 @@ def _recipe(model: Model) -> str:
 
 
 def _changed(model: Model) -> list[tuple[str, str]]:
-    """Return the settings that are not those of the recipe's name, where there is such a recipe; without those that its objective never reads."""
-    name = model.settings.recipe
-    mine = _flat(json.loads(model.settings.to_json()))
-    usual = _flat(json.loads(recipe(name).to_json())) if name in RECIPES else {}
+    """Return the settings that are not those of the recipe's name, where there is such a recipe.
+
+    What the recipe leaves open is compared with what would be chosen for the data; what the objective never reads is left out.
+    """
+    name, mine = model.settings.recipe, _flat(json.loads(model.settings.to_json()))
+    if name not in RECIPES:
+        return []
+    own = _flat(json.loads(recipe(name).to_json()))
+    given = {key: value for key, value in mine.items() if own.get(key, value) not in (value, None)}
+    usual = own | _flat(json.loads(fit_settings(recipe(name).with_values(given), model.dataset).to_json())) | {key: own[key] for key in given}
     unread = UNREAD[model.settings.model.objective]
-    return [(_code(key), _code(str(value))) for key, value in mine.items() if usual.get(key, value) != value and key.partition(".")[0] not in unread]
+    return [(_code(key), _code(str(value))) for key, value in mine.items() if usual[key] != value and key.partition(".")[0] not in unread]
 
 
 def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from relcode.config import Settings
 from relcode.errors import DataError, SettingError, suggestion
 from relcode.explore.model import Model
 from relcode.formats import authors
@@ -18,7 +19,7 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.paths import format_path
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters, coder_in_force
-from relcode.recipes import fit_to_data, fit_to_device, recipe
+from relcode.recipes import fit_to_data, fit_to_device
 from relcode.runs.run import create_run
 from relcode.training.state import TrainState
 
@@ -137,7 +138,7 @@ def import_authors(folder: Path, dataset: Dataset, out: Path, vocabulary: Path |
     values |= {"updates.rule": "counted"}
     values |= {"updates.vector_rate": model.vector_rate, "updates.vector_decay": model.vector_decay_rate / model.vector_rate}
     values |= {"updates.matrix_rate": model.matrix_rate, "updates.matrix_decay": model.matrix_decay_rate / model.matrix_rate}
-    base = recipe("base" if model.encoder_CQ is None else "joint")
+    base = Settings(recipe="base" if model.encoder_CQ is None else "joint")  # whose own values are those of counted steps
     values |= {"coder.decay": model.coder_decay_rate / base.coder.rate, "model.normalise": model.normalise, "training.validations": 0}
     settings = fit_to_device(fit_to_data(base.with_values(values), len(dataset.train)), cuda=False)
     state = TrainState(_parameters(model, dataset), 0, torch.Generator())

@@ -29,7 +29,7 @@ def parse_memory(text: str | int | None) -> int | None:
 def parameter_bytes(dataset: Dataset, settings: Settings) -> int:
     """Return what the parameters take: vectors, matrices, encoder and decoder, in float32; Adagrad keeps as much again of the first two."""
     d, c = settings.model.size, settings.model.code_dim if settings.model.autoencoder else 0
-    vectors, copies = 1 if settings.model.shared else 2, 2 if settings.model.objective == "softmax" else 1
+    vectors, copies = 1 if settings.model.shared else 2, 2 if settings.adagrad else 1
     return 4 * (copies * (vectors * dataset.num_entities * d + dataset.num_directed * d * d) + 2 * c * d * d)
 
 

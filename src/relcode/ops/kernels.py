@@ -102,9 +102,10 @@ def _outer(
 ):
     """A B × B block of a relation's matrix: Σ xᵀ g over its rows, then a step along it, Adagrad's or at the relation's rate."""
     blocks: tl.constexpr = (D + B - 1) // B
-    s = tl.program_id(1).to(tl.int64)
-    i = tl.program_id(0) // blocks * B + tl.arange(0, B)
-    j = tl.program_id(0) % blocks * B + tl.arange(0, B)
+    s = (tl.program_id(0) // (blocks * blocks)).to(tl.int64)
+    block = tl.program_id(0) % (blocks * blocks)
+    i = block // blocks * B + tl.arange(0, B)
+    j = block % blocks * B + tl.arange(0, B)
     begin = tl.load(first_S1 + s)
     end = tl.load(first_S1 + s + 1)
     if begin < end:
@@ -137,7 +138,7 @@ def climb_outer_(
     sorted_P, order_P = torch.sort(relation_P, stable=True)
     tensors = (x_PD.contiguous(), g_PD.contiguous(), order_P, runs_of(sorted_P, S), value_SDD, value_SDD if square_SDD is None else square_SDD, rate)
     sizes = {"D": D, "W": TILE, "B": BLOCK, "ADAGRAD": square_SDD is not None, "EPSILON": epsilon, "PRECISION": precision()}
-    _outer[(triton.cdiv(D, BLOCK) ** 2, S)](*tensors, **sizes)
+    _outer[(triton.cdiv(D, BLOCK) ** 2 * S,)](*tensors, **sizes)
 
 
 @triton.jit

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from relcode.ops.rows import saturating_sigmoid
+from relcode.ops.triton import kernels
 
 
 def plain_noise_push(score_GXK: Tensor, weight_GX: Tensor, noises: int, saturation: float) -> tuple[Tensor, Tensor]:
@@ -34,8 +35,6 @@ def noise_push(score_GXK: Tensor, weight_GX: Tensor, noises: int, saturation: fl
     """Return the weights of all noises, which may take the place of the scores, and the loss of each row."""
     if not score_GXK.is_cuda:
         return cpu_noise_push_(score_GXK, weight_GX, noises, saturation)
-    from relcode.ops.kernels import noise_push_
-
     share = noises / score_GXK.shape[-1]
-    loss_X = noise_push_(score_GXK.flatten(0, 1), weight_GX.flatten(), math.log(noises), share, saturation)
+    loss_X = kernels().noise_push_(score_GXK.flatten(0, 1), weight_GX.flatten(), math.log(noises), share, saturation)
     return score_GXK, loss_X.view_as(weight_GX)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from relcode.ops.triton import kernels
 from relcode.ops.workers import share
 
 EPSILON = 1e-10  # so that a number whose gradient is zero stays where it is
@@ -55,8 +56,6 @@ def cpu_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, 
 def climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:
     """Move each relation's matrix along the sum of its rows' outer products by Adagrad, in place; rows may stand in any order."""
     if value_SDD.is_cuda:
-        from relcode.ops import kernels
-
-        kernels.climb_outer_(value_SDD, square_SDD, relation_P, x_PD, y_PD, rate, EPSILON)
+        kernels().climb_outer_(value_SDD, square_SDD, relation_P, x_PD, y_PD, rate, EPSILON)
     else:
         cpu_climb_outer_(value_SDD, square_SDD, relation_P, x_PD, y_PD, rate)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from relcode.ops.triton import kernels
 from relcode.ops.workers import share
 
 
@@ -127,10 +128,9 @@ class GroupedTiles(PlainTiles):
 
     def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
         """Cut the rows of each relation into tiles."""
-        from relcode.ops.kernels import runs_of, tiles_in
-
         super().__init__(matrix_SDD, relation_T, scale_S)
-        self.tiles = tiles_in(runs_of(relation_T, len(matrix_SDD)), len(relation_T))
+        self.kernels = kernels()
+        self.tiles = self.kernels.tiles_in(self.kernels.runs_of(relation_T, len(matrix_SDD)), len(relation_T))
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
@@ -142,14 +142,11 @@ class GroupedTiles(PlainTiles):
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w."""
-        from relcode.ops.kernels import climb_outer_
-
-        climb_outer_(self.matrix_SDD, None, self.relation_T, x_TWD.flatten(0, 1), g_TWD.flatten(0, 1), rate_S)
+        self.kernels.climb_outer_(self.matrix_SDD, None, self.relation_T, x_TWD.flatten(0, 1), g_TWD.flatten(0, 1), rate_S)
 
     def _product(self, x_TWD: Tensor, back: bool) -> Tensor:
-        from relcode.ops.kernels import grouped_product
-
-        return grouped_product(x_TWD.flatten(0, 1), self.matrix_SDD, self.tiles, self.scale_S, back).view_as(x_TWD)
+        y_PD: Tensor = self.kernels.grouped_product(x_TWD.flatten(0, 1), self.matrix_SDD, self.tiles, self.scale_S, back)
+        return y_PD.view_as(x_TWD)
 
 
 def tiles_of(matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None, width: int | None = None) -> PlainTiles:

@@ -12,7 +12,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -41,8 +41,9 @@ def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
         try:
             take_all()
         finally:
-            for helper in helpers:
-                helper.result()
+            wait(helpers)  # all of them, before what one of them may have to say
+        for helper in helpers:
+            helper.result()
 
 
 @contextmanager

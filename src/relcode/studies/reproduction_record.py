@@ -54,7 +54,8 @@ def plain_settings(settings: Settings) -> dict[str, Any]:
 
 
 def identity(dataset: str, settings: Mapping[str, Any]) -> str:
-    """Return what makes a training the same one: dataset and complete settings with the seed, but neither the recipe's name nor the device.
+    """Return what makes a training the same one: dataset and complete settings with the seed, but neither the recipe's name nor the device
+    (noises that were chosen by the device are settings, though: rows of a CPU and of CUDA are not the same trainings).
 
     Settings of an older record are read first, so that an option added since has its default; where that fails, they stand as they are. Sections that
     have no part in it (of the other objective, of an autoencoder that is not there) are left out.

@@ -63,7 +63,8 @@ class Stepper:
             begin_coder_(self.parameters, self.settings.coder.begin)
             self.must_begin = False
         if not self.parameters.head_ED.is_cuda:
-            with nullcontext() if self.settings.model.objective == "softmax" else torch_alone():
+            shares = self.settings.model.objective == "nce" and self.settings.updates.rule == "adagrad"  # pieces among threads of its own
+            with torch_alone() if shares else nullcontext():
                 self.batch = self.stream.batch(step, self.generator)
                 self._move(speaks)
             return
@@ -155,7 +156,7 @@ def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettin
         power=sampling.head_power,
         seed=seed,
         device=device,
-        together=sampling.noise_rows or 1,
+        together=(sampling.tile if sampling.noise_sharing == "tile" else sampling.noise_rows) or 1,
     )
 
 
@@ -206,6 +207,6 @@ def check_finite(stats: StepStats, step: int) -> None:
     """Raise :class:`NotFinite` where training has diverged."""
     if not stats.finite:
         raise NotFinite(
-            f"training diverged before step {step}: a loss or parameter is not finite; try a smaller softmax.rate (default recipe) or "
-            "updates.adagrad_rate (the paper's)"
+            f"training diverged before step {step}: a loss or parameter is not finite; try smaller rates (default recipe: softmax.rate, "
+            "softmax.matrix_rate; the paper's: updates.adagrad_rate, updates.adagrad_matrix_rate)"
         )

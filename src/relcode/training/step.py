@@ -86,6 +86,11 @@ def _gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], s
     """Return the gradients of a batch, by the version that is fast where the parameters are."""
     if not rule.curves and not parameters.head_ED.is_cuda:
         return block_gradients(batch.levels, parameters.head_ED, parameters.tails, noises, parameters.matrix_SDD, rule, room)
+    return whole_gradients(parameters, batch, noises, settings, rule)
+
+
+def whole_gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], settings: Settings, rule: NceRule) -> PathGradients:
+    """Return the gradients of a batch, all its rows at once."""
     updates = settings.updates
 
     def rows(table_ED: Tensor, count_E: Tensor, entity: Tensor) -> Tensor:
@@ -100,10 +105,14 @@ def _gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], s
 
 def noise_groups(level: Level, sampling: SamplingSettings) -> int:
     """Return how many groups of rows, all of one size, have noises of their own: as near to ``noise_rows`` as can be, and no smaller."""
+    rows, width = level.weight_TW.shape
+    together = sampling.noise_rows
     if sampling.noise_sharing == "tile":
-        return len(level.relation_T)
-    rows = level.weight_TW.numel()
-    most = rows // sampling.noise_rows if sampling.noise_rows else 1
+        if width > 1 or sampling.tile == 1:
+            return rows
+        together = sampling.tile  # walks have no tiles: as many rows as would stand in one
+    rows *= width
+    most = rows // together if together else 1
     return next((groups for groups in range(most, 1, -1) if rows % groups == 0), 1)
 
 

@@ -1,0 +1,18 @@
+"""The door to the kernels, which need Triton: a CUDA build of torch for Linux brings it, others do not."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from relcode.errors import DeviceError
+
+
+def kernels() -> ModuleType:
+    """Return the module of kernels, or say in one line what is missing."""
+    try:
+        from relcode.ops import kernels as module
+    except ModuleNotFoundError as error:
+        raise DeviceError(
+            f"on CUDA the paper's recipes need Triton, which is not installed ({error}): install it, or use --device cpu or --recipe default"
+        ) from None
+    return module

@@ -98,7 +98,8 @@ def test_a_process_killed_twenty_times_goes_on_to_the_same_bits(
 ) -> None:
     """Each life takes some steps and is killed within the step and the checkpoint that follow, wherever it is by then.
 
-    ``lag`` is how many checkpoints may be under way while training goes on. Whether a kill meets a writing is luck; the next test does not leave it to that.
+    ``lag`` is how many checkpoints may be under way while training goes on.
+    Whether a kill meets a writing is luck; the next test does not leave it to that.
     """
     if lag:
         monkeypatch.setattr(saving, "AT_ONCE", 0)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from training.small import small, snapshot
@@ -35,9 +37,13 @@ def test_recording_leaves_tensors_and_generator_as_they_were() -> None:
     assert not torch.equal(drawn, expected)  # a fresh draw at each replay
 
 
+ADAGRAD = {"updates__rule": "adagrad", "updates__adagrad_rate": 0.1, "updates__adagrad_matrix_rate": 0.01, "updates__penalty": 0.01}
+
+
+@pytest.mark.parametrize("changes", [{}, ADAGRAD], ids=["counted", "adagrad"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recorded_step_is_the_step(name: str, family: Dataset) -> None:
-    device, settings = torch.device("cuda"), small(name, coder__start=0.0, coder__begin="random")
+def test_a_recorded_step_is_the_step(name: str, changes: dict[str, Any], family: Dataset) -> None:
+    device, settings = torch.device("cuda"), small(name, coder__start=0.0, coder__begin="random", **changes)
     trainer, state = make_trainer(family, settings, device), initial_state(family, settings, device)
     for step in range(6):
         batch, anneal = trainer.stream.batch(step, state.generator), torch.tensor(1 - step / 40, device=device)

@@ -51,12 +51,14 @@ CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
 }
 
 
-@pytest.mark.parametrize("few_rows", [False, True])
+@pytest.mark.parametrize("way", ["cpu", "all rows", "rows named"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_is_that_of_the_loop(name: str, few_rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """θ + rate·g/√(G + g²), g the gradient of the objective less penalty · uses · vector, whether all rows are moved or those touched alone."""
+def test_a_step_is_that_of_the_loop(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """θ + rate·g/√(G + g²), g the gradient of the objective less penalty · uses · vector, by the CPU's own way and by both ways that CUDA has."""
     walks, changes, anneal = CASES[name]
-    monkeypatch.setattr(adaptive, "FEW_ROWS", 0 if few_rows else 10**9)
+    if way != "cpu":
+        monkeypatch.setattr(adaptive, "climb_rows_", lambda *given: adaptive.climb_rows_at_once_(*given[:-1], torch.tensor(given[-1])))
+        monkeypatch.setattr(adaptive, "FEW_ROWS", 10**9 if way == "all rows" else 0)
     settings = climbing(**changes)
     parameters, batch = in_mid_training(settings), batch_of(walks, width=5, empty_tiles=1)
     noise = FixedNoise(batch, settings)

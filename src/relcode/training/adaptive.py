@@ -57,10 +57,16 @@ def climb_(
 
 
 def _climb_rows_(vector_ED: Tensor, square_ED: Tensor, entity_X: Tensor, gradient_XD: Tensor, decay_E: Tensor, rate: Tensor) -> None:
-    """Move vectors along the sum of their gradients less decay · vector."""
-    if not vector_ED.is_cuda:
+    """Move vectors along the sum of their gradients less decay · vector, by the version that is fast where they are."""
+    if vector_ED.is_cuda:
+        climb_rows_at_once_(vector_ED, square_ED, entity_X, gradient_XD, decay_E, rate)
+    else:
         climb_rows_(vector_ED, square_ED, entity_X, gradient_XD, decay_E, float(rate))
-    elif len(vector_ED) <= FEW_ROWS * len(entity_X):
+
+
+def climb_rows_at_once_(vector_ED: Tensor, square_ED: Tensor, entity_X: Tensor, gradient_XD: Tensor, decay_E: Tensor, rate: Tensor) -> None:
+    """Move vectors likewise, with shapes that do not depend on the data: all rows, or, where entities are many, those named alone."""
+    if len(vector_ED) <= FEW_ROWS * len(entity_X):
         gradient_ED = (vector_ED * decay_E[:, None]).index_add_(0, entity_X, gradient_XD, alpha=-1)
         adagrad_(vector_ED, square_ED, gradient_ED, rate)
     else:

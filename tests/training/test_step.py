@@ -26,7 +26,8 @@ from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.walks import WalkStream
-from relcode.training.step import draw_matrices, noise_groups, prefixes_per_head, pull_towards_orthogonal_, take_step, train_coder_
+from relcode.training.coder import CoderTurn, draw_matrices
+from relcode.training.step import noise_groups, prefixes_per_head, pull_towards_orthogonal_, take_step
 
 ENTITIES, DIRECTED = 7, 4
 
@@ -203,7 +204,8 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
         expected.coder_count.add_(draws * factor)
         losses.append(found.loss.item())
     before = snapshot(parameters)
-    loss = train_coder_(parameters, torch.ones(1), settings, due, torch.tensor(anneal), torch.Generator())
+    turn = CoderTurn(parameters, torch.ones(1), settings, due, torch.tensor(anneal), torch.Generator())
+    loss = turn.pull_(turn.learn_())
     assert loss.item() == pytest.approx(losses[-1], rel=1e-5)  # of the last ones
     for name in ("matrix_SDD", "encoder_CQ", "decoder_CQ", "coder_count"):
         wanted, got = expected.tensors()[name] - before[name], parameters.tensors()[name] - before[name]
@@ -227,7 +229,8 @@ def test_the_coder_touches_the_matrices_it_was_drawn_for_alone() -> None:
     settings = small("joint")
     parameters = started(settings)
     before = snapshot(parameters)
-    train_coder_(parameters, torch.tensor([0.0, 5.0, 0.0, 0.0]), settings, 3.0, torch.ones(()), torch.Generator().manual_seed(0))
+    turn = CoderTurn(parameters, torch.tensor([0.0, 5.0, 0.0, 0.0]), settings, 3.0, torch.ones(()), torch.Generator().manual_seed(0))
+    turn.pull_(turn.learn_())
     assert torch.equal(parameters.matrix_SDD[[0, 2, 3]], before["matrix_SDD"][[0, 2, 3]])  # noise relations feel nothing
     assert not torch.equal(parameters.matrix_SDD[1], before["matrix_SDD"][1])
     for name in ("head_ED", "tail_ED", "head_count_E", "tail_count_E", "matrix_count_S"):

@@ -31,10 +31,11 @@ def climb_(
     found: PathGradients,
     noises: list[Tensor],
     prefixes_E: Tensor,
+    count_S: Tensor,
     settings: Settings,
     anneal: Tensor,
-) -> Tensor:
-    """Move all that a batch touches along its gradients, in place; return how many updates each matrix got."""
+) -> None:
+    """Move all that a batch touches along its gradients, in place; ``count_S`` says how many updates each matrix gets."""
     assert parameters.head_square_ED is not None and parameters.tail_square_ED is not None and parameters.matrix_square_SDD is not None
     updates, first = settings.updates, levels[0]
     assert updates.penalty is not None and updates.adagrad_rate is not None and updates.adagrad_matrix_rate is not None, "fit_settings fills these in"
@@ -49,11 +50,7 @@ def climb_(
     relation_X = torch.cat([level.relation_T[:, None].expand_as(level.weight_TW).flatten() for level in levels])
     before_XD, pull_XD = (join_rows([getattr(each, name).flatten(0, 1) for each in found.levels]) for name in ("before_TWD", "pull_TWD"))
     climb_outer_(parameters.matrix_SDD, parameters.matrix_square_SDD, relation_X, before_XD, pull_XD, matrix_rate)
-    one_matrix = updates.path_matrices == "one" and len(levels) > 1
-    used_X = torch.cat([(level.chosen_TW if one_matrix else level.weight_TW).flatten() for level in levels])
-    count_S = row_counts(relation_X, used_X, len(parameters.matrix_SDD))
     parameters.matrix_count_S.add_(count_S)
-    return count_S
 
 
 def _climb_rows_(vector_ED: Tensor, square_ED: Tensor, entity_X: Tensor, gradient_XD: Tensor, decay_E: Tensor, rate: Tensor) -> None:

@@ -19,10 +19,12 @@ from relcode.model.softmax import (
 )
 from relcode.ops.halves import both
 from relcode.ops.rows import row_counts
+from relcode.ops.streams import side_by_side
 from relcode.ops.tiles import tiles_of
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.adagrad import adagrad_, adagrad_rows_
-from relcode.training.step import StepResult, train_coder_
+from relcode.training.coder import CoderTurn
+from relcode.training.step import StepResult
 
 
 class Gathered:
@@ -46,19 +48,15 @@ class Gathered:
         self.candidate_KD = found.candidate_KD
         return found
 
-    def descend_(self, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
-        """Move vectors, and (in a large step beside them) matrices and autoencoder, which touch nothing of theirs; return the autoencoder's loss."""
+    def descend_(self, batch: QuestionBatch, settings: Settings, anneal: Tensor) -> None:
+        """Move vectors, and (in a large step beside them) matrices, which touch nothing of theirs."""
         assert settings.softmax.rate is not None and settings.softmax.matrix_rate is not None, "fit_settings fills these in"
         rate, matrix_rate = settings.softmax.rate * anneal, settings.softmax.matrix_rate * anneal
-
-        def move_matrices_and_coder_() -> Tensor:
-            self.move_matrices_(matrix_rate)
-            return let_coder_speak_(self.parameters, batch, settings, anneal, generator)
-
         if batch.head_TW.numel() * self.parameters.head_ED.numel() >= WORTH_SHARING:
-            return both(lambda: self.move_vectors_(rate), move_matrices_and_coder_)[1]
-        self.move_vectors_(rate)
-        return move_matrices_and_coder_()
+            both(lambda: self.move_vectors_(rate), lambda: self.move_matrices_(matrix_rate))
+        else:
+            self.move_vectors_(rate)
+            self.move_matrices_(matrix_rate)
 
     def move_vectors_(self, rate: Tensor) -> None:
         """Move the vectors against what was gathered."""
@@ -92,6 +90,17 @@ class Gathered:
 
 def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> StepResult:
     """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
+    turn = None
+    if settings.model.autoencoder:
+        assert settings.coder.every is not None, "fit_settings fills this in"
+        count_S = row_counts(batch.relation_T, batch.weight_TWM.sum((1, 2)), len(parameters.matrix_SDD))
+        turn = CoderTurn(parameters, count_S, settings, batch.head_TW.numel() / settings.coder.every, anneal, generator)
+    loss, spoken = side_by_side(lambda: _ask_(parameters, batch, settings, anneal, generator), turn.learn_ if turn else list, anneal.device)
+    return StepResult(loss, batch.weight_TWM.sum(), turn.pull_(spoken) if turn else loss.new_zeros(()))
+
+
+def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
+    """Move vectors and matrices, in place, by the questions and paths of a batch; return the loss of the questions."""
     softmax = settings.softmax
     assert softmax.penalty is not None, "fit_settings fills this in"
     T, W, M = batch.answer_TWM.shape
@@ -114,17 +123,8 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
     gathered.matrix.append((batch.relation_T, gradients.matrix_TDD))
     if walks is not None:
         walks.gather(gathered, found.rows(slice(T * W, None)))
-    coder_loss = gathered.descend_(batch, settings, anneal, generator)
-    return StepResult(on_facts.loss_B.sum(), weight_TX.sum(), coder_loss)
-
-
-def let_coder_speak_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
-    """Let the autoencoder, where there is one, learn from the matrices and pull at them; return its loss."""
-    if not settings.model.autoencoder:
-        return parameters.head_ED.new_zeros(())
-    assert settings.coder.every is not None, "fit_settings fills this in"
-    count_S = row_counts(batch.relation_T, batch.weight_TWM.sum((1, 2)), len(parameters.matrix_SDD))
-    return train_coder_(parameters, count_S, settings, batch.head_TW.numel() / settings.coder.every, anneal, generator)
+    gathered.descend_(batch, settings, anneal)
+    return on_facts.loss_B.sum()
 
 
 class Walks:

@@ -9,18 +9,19 @@ import torch
 from torch import Tensor
 
 from relcode.config import SamplingSettings, Settings
-from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices
 from relcode.model.blocks import block_gradients
 from relcode.model.orthogonality import orthogonal_pull, pull_once_
-from relcode.model.parameters import Parameters, coder_in_force, matrix_scale, shrink
+from relcode.model.parameters import Parameters, shrink
 from relcode.model.paths import NceRule, PathGradients, path_gradients
 from relcode.ops.room import Room
-from relcode.ops.rows import cumulative, draw_rows, row_counts
+from relcode.ops.rows import row_counts
+from relcode.ops.streams import side_by_side
 from relcode.ops.workers import share
 from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import QuestionBatch
 from relcode.training.adaptive import climb_
+from relcode.training.coder import CoderTurn, draw_matrices
 from relcode.training.updates import update_heads_, update_matrices_, update_tails_
 
 
@@ -54,32 +55,59 @@ def take_step(
     """Move the parameters, in place, by one batch; ``anneal`` scales every rate, ``room`` is memory kept from the last step."""
     sampling, updates = settings.sampling, settings.updates
     assert sampling.edges is not None and sampling.noises is not None and sampling.noise_draws is not None, "fit_settings fills these in"
-    counted = updates.rule == "counted"
     rule = NceRule(
         noises=sampling.noises,
         saturation=updates.saturation,
         factor_limit=updates.factor_limit,
         one_matrix=updates.path_matrices == "one" and len(batch.levels) > 1,
         normalise=settings.model.normalise,
-        curves=counted,
+        curves=updates.rule == "counted",
     )
     noises = [noise.draw(noise_groups(level, sampling), sampling.noise_draws, generator) for level in batch.levels]
-    found = _gradients(parameters, batch, noises, settings, rule, room or Room())
-    prefixes_E = prefixes_per_head(batch, len(parameters.head_ED))
-    if counted:
-        update_heads_(parameters, batch.levels[0], found, prefixes_E, updates, anneal, sampling.noises)
-        update_tails_(parameters, batch.levels, found, noises, updates, anneal, sampling.noises)
-        count_S = update_matrices_(parameters, batch.levels, found.levels, updates, anneal, rule.one_matrix)
-    else:
-        count_S = climb_(parameters, batch.levels, found, noises, prefixes_E, settings, anneal)
-    anneal = anneal * (count_S.sum() > 0)  # a batch of padding alone moves nothing
-    if updates.orthogonal_rate > 0:
-        pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * anneal, sampling.edges / updates.orthogonal_every, generator)
-    coder_loss = found.loss.new_zeros(())
+    count_S = updates_per_matrix(batch, len(parameters.matrix_SDD), rule.one_matrix)
+    alive = anneal * (count_S.sum() > 0)  # a batch of padding alone moves nothing
+    turn = None
     if settings.model.autoencoder:
         assert settings.coder.every is not None, "fit_to_data fills this in"
-        coder_loss = train_coder_(parameters, count_S, settings, sampling.edges / settings.coder.every, anneal, generator)
-    return StepResult(found.loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
+        turn = CoderTurn(parameters, count_S, settings, sampling.edges / settings.coder.every, alive, generator)
+
+    def move() -> Tensor:
+        found = _gradients(parameters, batch, noises, settings, rule, room or Room())
+        _climb_(parameters, batch, found, noises, count_S, settings, rule, anneal)
+        if updates.orthogonal_rate > 0:
+            assert sampling.edges is not None
+            pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * alive, sampling.edges / updates.orthogonal_every, generator)
+        return found.loss
+
+    loss, spoken = side_by_side(move, turn.learn_ if turn else list, anneal.device)
+    coder_loss = turn.pull_(spoken) if turn else loss.new_zeros(())
+    return StepResult(loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
+
+
+def _climb_(
+    parameters: Parameters,
+    batch: PathBatch,
+    found: PathGradients,
+    noises: list[Tensor],
+    count_S: Tensor,
+    settings: Settings,
+    rule: NceRule,
+    anneal: Tensor,
+) -> None:
+    """Move vectors and matrices along their gradients, in place, by the rule asked for."""
+    updates, prefixes_E = settings.updates, prefixes_per_head(batch, len(parameters.head_ED))
+    if updates.rule == "counted":
+        update_heads_(parameters, batch.levels[0], found, prefixes_E, updates, anneal, rule.noises)
+        update_tails_(parameters, batch.levels, found, noises, updates, anneal, rule.noises)
+        update_matrices_(parameters, batch.levels, found.levels, count_S, updates, anneal)
+    else:
+        climb_(parameters, batch.levels, found, noises, prefixes_E, count_S, settings, anneal)
+
+
+def updates_per_matrix(batch: PathBatch, num_directed: int, one_matrix: bool) -> Tensor:
+    """Return how many updates each matrix gets from a batch: one for every row, or for every row that chose it."""
+    used = [(level.chosen_TW if one_matrix else level.weight_TW).sum(1) for level in batch.levels]
+    return row_counts(torch.cat([level.relation_T for level in batch.levels]), torch.cat(used), num_directed)
 
 
 def _gradients(parameters: Parameters, batch: PathBatch, noises: list[Tensor], settings: Settings, rule: NceRule, room: Room) -> PathGradients:
@@ -125,13 +153,6 @@ def prefixes_per_head(batch: PathBatch, num_entities: int) -> Tensor:
     return row_counts(batch.levels[0].source_TW, prefixes_TW, num_entities)
 
 
-def draw_matrices(count_S: Tensor, expected: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw about ``expected`` relations in proportion to their updates in this step, and say how often each was drawn."""
-    draws = max(1, round(expected))
-    relation_J = draw_rows(cumulative(count_S + 1e-30), (draws,), generator)  # so that an empty batch does not divide by zero
-    return relation_J, row_counts(relation_J, count_S.new_ones(draws), len(count_S))[relation_J]
-
-
 def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tensor, expected: float, generator: torch.Generator) -> None:
     """Move some of the matrices that were just updated by −rate·(M Mᵀ − I) M; one drawn m times goes m times as far, within what is safe."""
     relation_J, repeats_J = draw_matrices(count_S, expected, generator)
@@ -143,55 +164,3 @@ def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tens
     pull_JDD, safe_J = orthogonal_pull(parameters.matrix_SDD[relation_J])
     step_J = torch.minimum(rate_J, safe_J) / repeats_J
     parameters.matrix_SDD.index_add_(0, relation_J, pull_JDD * step_J[:, None, None])
-
-
-def train_coder_(parameters: Parameters, count_S: Tensor, settings: Settings, due: float, anneal: Tensor, generator: torch.Generator) -> Tensor:
-    """Take the ``due`` autoencoder updates of this batch, a few relations at a time; return the loss of the last ones.
-
-    They follow each other as in the released program: encoder and decoder are small and shared by all relations, and many updates summed up
-    would overshoot and let all codes collapse.
-    """
-    coder, relations, device = settings.coder, len(parameters.matrix_SDD), parameters.matrix_SDD.device
-    steps = max(1, round(due / coder.batch))
-    shape = (steps, max(1, round(due / steps)))
-    if coder.draw == "uniform":
-        relation_XJ = torch.randint(relations, shape, generator=generator, device=device)
-    else:
-        relation_XJ = draw_matrices(count_S, steps * shape[1], generator)[0].view(shape)
-    noise_XJK = torch.randint(relations, (*shape, coder.noises), generator=generator, device=device)
-    factor = anneal * (due / (steps * shape[1]))
-    # Counters of matrices stay as they are meanwhile, and so do their rates.
-    rate_XJ = (coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[relation_XJ])).float() * factor
-    drawn_XIDD = parameters.matrix_SDD[torch.cat([relation_XJ, noise_XJK.flatten(1)], dim=1)]
-    flat_XIQ = flatten_matrices(drawn_XIDD.flatten(0, 1)).unflatten(0, drawn_XIDD.shape[:2])
-    if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
-        rate_XJ = rate_XJ / matrix_scale(drawn_XIDD[:, : shape[1]].flatten(0, 1), True).view(shape)
-    pulls = []
-    for flat_IQ in flat_XIQ:
-        found = _coder_step_(parameters, flat_IQ[: shape[1]], flat_IQ[shape[1] :].unflatten(0, noise_XJK.shape[1:]), settings, factor)
-        pulls.append(found.matrix_JQ)
-    # What all of them pull at matrices is added at the end: matrices are looked at as they are when the first one begins.
-    change_XQ = torch.cat(pulls) * rate_XJ.flatten()[:, None]
-    parameters.matrix_SDD.index_add_(0, relation_XJ.flatten(), change_XQ.unflatten(1, drawn_XIDD.shape[2:]))
-    return found.loss
-
-
-def _coder_step_(parameters: Parameters, flat_JQ: Tensor, noise_JKQ: Tensor, settings: Settings, factor: Tensor) -> CoderGradients:
-    """Move encoder and decoder, in place, by one step on the relations drawn, at their rate times ``factor``; return the gradients."""
-    coder = settings.coder
-    encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
-    found = coder_gradients(
-        flat_JQ,
-        noise_JKQ,
-        encoder_CQ,
-        decoder_CQ,
-        smooth=coder.smooth_relu,
-        saturation=settings.updates.saturation,
-        scale=coder.scale,
-        sparsity=coder.sparsity,
-    )
-    assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
-    parameters.encoder_CQ.addcmul_(found.encoder_CQ, coder.rate * factor)
-    parameters.decoder_CQ.addcmul_(found.decoder_CQ, coder.rate * factor)
-    parameters.coder_count.add_(len(flat_JQ) * factor)
-    return found

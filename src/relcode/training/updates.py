@@ -71,12 +71,10 @@ def update_tails_(
 
 
 def update_matrices_(
-    parameters: Parameters, levels: tuple[Level, ...], found: tuple[LevelGradients, ...], settings: UpdateSettings, anneal: Tensor, one_matrix: bool
-) -> Tensor:
-    """Add the outer products to the matrices at rate η1/(1 + η1·λ1·τ_r); return how many updates each matrix got."""
-    used = [level.chosen_TW if one_matrix else level.weight_TW for level in levels]
+    parameters: Parameters, levels: tuple[Level, ...], found: tuple[LevelGradients, ...], count_S: Tensor, settings: UpdateSettings, anneal: Tensor
+) -> None:
+    """Add the outer products to the matrices at rate η1/(1 + η1·λ1·τ_r), and raise their counters by their ``count_S`` updates."""
     relation_X = torch.cat([level.relation_T for level in levels])
-    count_S = row_counts(relation_X, torch.cat([each.sum(1) for each in used]), len(parameters.matrix_SDD))
     curve_S = row_counts(relation_X, torch.cat([curves_of(each).matrix_T for each in found]), len(parameters.matrix_SDD))
     rate_S = (settings.matrix_rate / (1 + settings.matrix_rate * settings.matrix_decay * parameters.matrix_count_S)).float()
     factor_S = damped(curve_S, rate_S, settings.matrix_damping, anneal)
@@ -84,4 +82,3 @@ def update_matrices_(
     for gradients in found:
         gradients.tiles.add_outer_(gradients.before_TWD, gradients.pull_TWD, rate_S)
     parameters.matrix_count_S.add_(count_S * factor_S)
-    return count_S

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from relcode.model import softmax
-from relcode.model.softmax import full_softmax, path_backward, path_forward, question_gradients, sampled_softmax
+from relcode.model.softmax import compare_at_once, full_softmax, path_backward, path_forward, question_gradients, sampled_softmax
 from relcode.ops.tiles import PlainTiles
 
 E, D, S = 5, 3, 4
@@ -74,7 +74,7 @@ def test_questions_with_several_answers_are_the_facts_one_by_one(penalty: float,
         found = question_gradients(tiles, head[QUESTIONS], tail[ANSWERS.view(2, 4)], WEIGHTS.view(2, 4), answers, query, penalty, share)
         head_gradient = torch.zeros_like(head).index_add_(0, QUESTIONS.flatten(), found.head_TWD.flatten(0, 1))
         tail_gradient = answers.candidate_KD.clone().index_add_(0, ANSWERS.flatten(), found.answer_TXD.flatten(0, 1))
-        matrix_gradient = torch.zeros_like(matrix).index_add_(0, RELATION, found.matrix_TDD)
+        matrix_gradient = torch.zeros_like(matrix).index_add_(0, RELATION, torch.bmm(found.left_TYD.mT, found.right_TYD))
     torch.testing.assert_close(head_gradient, head.grad)
     torch.testing.assert_close(tail_gradient, tail.grad)
     torch.testing.assert_close(matrix_gradient, matrix.grad)
@@ -121,7 +121,9 @@ def test_paths_by_finite_differences_with_the_scale_held_fixed() -> None:
     first, second = PlainTiles(matrix, torch.tensor([1])), PlainTiles(matrix, torch.tensor([3]))
     step = path_forward(first, second, head, middle)
     found = full_softmax(step.query_TWD.flatten(0, 1), tail, gold, weight)
-    head_gradient, first_gradient, second_gradient = path_backward(first, second, head, step, found.query_BD.view_as(head))
+    query_gradient = found.query_BD.view_as(head)
+    image_gradient, head_gradient = path_backward(first, second, step, query_gradient)
+    first_gradient, second_gradient = torch.bmm(head.mT, image_gradient), torch.bmm(step.image_TWD.mT, query_gradient)
 
     def loss(h: Tensor, one: Tensor, two: Tensor) -> Tensor:
         query = (h[0] @ one) * step.scale_TW1[0] @ two
@@ -152,6 +154,15 @@ def test_padding_adds_nothing() -> None:
     torch.testing.assert_close(one.loss_B.sum(), padded.loss_B.sum())
     torch.testing.assert_close(one.candidate_KD, padded.candidate_KD)
     assert float(padded.query_BD[1].abs().max()) == 0
+
+
+@pytest.mark.parametrize("entities", [1, 5, 64, 130])
+def test_the_padded_table_is_the_table(entities: int) -> None:
+    query, vector, answer = random(3, D), random(entities, D), torch.tensor([[0, 0], [entities - 1, 0], [entities // 2, entities - 1]])
+    weight = torch.tensor([[1.0, 0.0], [0.7, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    found, expected = compare_at_once(query, vector, answer, weight), full_softmax(query, vector, answer, weight)
+    for value, wanted in zip(found, (expected.loss_B, expected.query_BD, expected.candidate_KD), strict=True):
+        torch.testing.assert_close(value, wanted)
 
 
 def test_nothing_but_padding_moves_nothing() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from relcode.ops.noises import plain_noise_push
 from relcode.ops.outer import EPSILON, plain_climb_outer_
+from relcode.ops.softmax import plain_softmax_
 from relcode.ops.tiles import PlainTiles
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
@@ -120,3 +121,25 @@ def test_a_score_that_is_not_a_number_shows_in_the_loss() -> None:
 
     score_XK = torch.full((2, 4), float("nan"), device=DEVICE)
     assert not torch.isfinite(noise_push_(score_XK, torch.ones(2, device=DEVICE), 1.0, 0.5, float("inf"))).any()
+
+
+@here
+@pytest.mark.parametrize(("rows", "columns", "width"), [(1, 1, 1), (3, 5, 64), (2, 1024, 1024), (3, 2100, 2112)])
+def test_the_softmax_is_the_plain_one(rows: int, columns: int, width: int) -> None:
+    from relcode.ops.kernels import softmax_
+
+    score_BE = 5 * gaussian(rows, width, seed=8)
+    score_BE[0, 0] = 1e4  # the others underflow beside it
+    expected_BE = score_BE.clone()
+    expected_B, total_B = plain_softmax_(expected_BE, columns), softmax_(score_BE, columns)
+    torch.testing.assert_close(total_B, expected_B, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(score_BE, expected_BE, rtol=1e-4, atol=1e-7)
+
+
+@here
+def test_the_softmax_does_not_hide_what_is_not_a_number() -> None:
+    from relcode.ops.kernels import softmax_
+
+    score_BE = gaussian(2, 8, seed=9)
+    score_BE[1, 3] = float("nan")
+    assert softmax_(score_BE, 8).isfinite().tolist() == [True, False]

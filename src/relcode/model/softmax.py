@@ -22,10 +22,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from relcode.ops.halves import both
+from relcode.ops.softmax import softmax_
 from relcode.ops.tiles import PlainTiles
 
+ALIGNED = 64  # entities
 CACHED, CACHED_VECTORS = 1 << 18, 1 << 20  # numbers of a table of scores, and of all vectors, that stay in a core's caches
 LEAST_ROWS = 16  # that a product should have
 WORTH_SHARING = 1 << 24  # multiplications of a table of scores from which two cores make it sooner than one
@@ -49,18 +52,32 @@ class AnswerGradients:
 def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
     """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a), n_b = Σ_a w_a, over all entities e.
 
-    The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself, and the logarithm of the
-    sum is the largest score less the logarithm of its share (which is at least 1/E). On the CPU padding is left out, and where the vectors stay in
-    the cache the table is made a few rows at a time, which stay there too; two cores can share a large one.
+    The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself. On the CPU padding is
+    left out, and where the vectors stay in the cache the table is made a few rows at a time, which stay there too; two cores can share a large one.
     """
     if query_BD.is_cuda:  # where shapes must not depend on the data
-        loss_B, gradient_BD, candidate_ED = _compare(query_BD, vector_ED, answer_BM, weight_BM)
+        loss_B, gradient_BD, candidate_ED = compare_at_once(query_BD, vector_ED, answer_BM, weight_BM)
     else:
         asked_X = (weight_BM != 0).any(1).nonzero()[:, 0]
         loss_X, gradient_XD, candidate_ED = _compare_on_two_cores(query_BD[asked_X], vector_ED, answer_BM[asked_X], weight_BM[asked_X])
         loss_B = query_BD.new_zeros(len(query_BD)).index_copy_(0, asked_X, loss_X)
         gradient_BD = torch.zeros_like(query_BD).index_copy_(0, asked_X, gradient_XD)
     return AnswerGradients(loss_B, gradient_BD, candidate_ED, -weight_BM[..., None] * query_BD[:, None])
+
+
+def compare_at_once(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return losses, and gradients towards queries and all entities, from one table.
+
+    It is padded to a multiple of ``ALIGNED`` entities: cuBLAS has fast products for such sizes alone, others take two to three times as long.
+    """
+    E = len(vector_ED)
+    wide_ED, count_B1 = pad(vector_ED, (0, 0, 0, -E % ALIGNED)), weight_BM.sum(1, keepdim=True)
+    share_BE = query_BD @ wide_ED.T
+    gold_BM = share_BE.gather(1, answer_BM)
+    total_B = softmax_(share_BE, E)
+    loss_B = count_B1[:, 0] * total_B - (weight_BM * gold_BM).sum(1)
+    gradient_BD = count_B1 * (share_BE @ wide_ED) - torch.einsum("bm,bmd->bd", weight_BM, vector_ED[answer_BM])
+    return loss_B, gradient_BD, (share_BE.T @ (count_B1 * query_BD))[:E]
 
 
 def _compare_on_two_cores(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,9 +94,12 @@ def _compare_on_two_cores(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor
 
 
 def _compare(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return losses, and gradients towards queries and all entities; on the CPU of a few queries at a time, whose tables lie in the same memory."""
+    """Return what :func:`compare_at_once` does, of a few queries at a time, whose tables lie in the same memory.
+
+    The logarithm of the sum is the largest score less the logarithm of its share (which is at least 1/E).
+    """
     rows = max(1, len(query_BD))
-    if not query_BD.is_cuda and vector_ED.numel() <= CACHED_VECTORS:
+    if vector_ED.numel() <= CACHED_VECTORS:
         rows = max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
     tables = [query_BD.new_empty(min(rows, len(query_BD)), len(vector_ED)) for _ in range(2)]
     total_B, gold_BM, mean_BD = query_BD.new_empty(len(query_BD)), torch.empty_like(weight_BM), torch.empty_like(query_BD)
@@ -119,11 +139,12 @@ def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, 
 
 @dataclass(frozen=True, slots=True)
 class QuestionGradients:
-    """Descent directions of a batch of questions: heads, answers, and the tiles' matrices."""
+    """Descent directions of a batch of questions: heads, answers, and the factors of the tiles' matrices, whose direction is leftᵀ right."""
 
     head_TWD: Tensor
     answer_TXD: Tensor  # X = W·M
-    matrix_TDD: Tensor
+    left_TYD: Tensor  # Y = W + X
+    right_TYD: Tensor
 
 
 def question_gradients(
@@ -146,7 +167,8 @@ def question_gradients(
     return QuestionGradients(
         head_TWD=tiles.back(query_gradient_TWD) + push * count_TW1 * head_TWD,
         answer_TXD=own_TXD + image_push * tiles.product(image_TXD),
-        matrix_TDD=torch.baddbmm(torch.bmm(head_TWD.mT, query_gradient_TWD), image_TXD.mT, answer_TXD, alpha=image_push),
+        left_TYD=torch.cat([head_TWD, image_push * image_TXD], dim=1),
+        right_TYD=torch.cat([query_gradient_TWD, answer_TXD], dim=1),
     )
 
 
@@ -168,10 +190,10 @@ def path_forward(first: PlainTiles, second: PlainTiles, head_TWD: Tensor, middle
     return PathStep(scale_TW1, image_TWD, second.product(image_TWD))
 
 
-def path_backward(
-    first: PlainTiles, second: PlainTiles, head_TWD: Tensor, step: PathStep, query_gradient_TWD: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Lead the gradient of a path's query back to the head and both matrices."""
+def path_backward(first: PlainTiles, second: PlainTiles, step: PathStep, query_gradient_TWD: Tensor) -> tuple[Tensor, Tensor]:
+    """Lead the gradient of a path's query back to the image of the first step, as M_1 makes it, and to the head.
+
+    Directions of the matrices are u_hᵀ times the first for M_1, and imageᵀ times the query's for M_2.
+    """
     image_gradient_TWD = second.back(query_gradient_TWD) * step.scale_TW1
-    head_gradient_TWD = first.back(image_gradient_TWD)
-    return head_gradient_TWD, torch.bmm(head_TWD.mT, image_gradient_TWD), torch.bmm(step.image_TWD.mT, query_gradient_TWD)
+    return image_gradient_TWD, first.back(image_gradient_TWD)

@@ -1,7 +1,8 @@
-"""Triton kernels: products with matrices where they lie, sums of outer products moved by Adagrad, the push of noises. Imported on CUDA alone.
+"""Triton kernels: products with matrices where they lie, outer products moved by Adagrad, the push of noises, softmax. Imported on CUDA alone.
 
-Each stands beside a plain version that is the truth (:mod:`relcode.ops.tiles`, :mod:`relcode.ops.outer`, :mod:`relcode.ops.noises`). None of them
-waits for the device, has shapes that depend on the data, or adds by atomics: they can be recorded, and the same input gives the same output.
+Each stands beside a plain version that is the truth (:mod:`relcode.ops.tiles`, :mod:`relcode.ops.outer`, :mod:`relcode.ops.noises`,
+:mod:`relcode.ops.softmax`). None of them waits for the device, has shapes that depend on the data, or adds by atomics: they can be recorded, and the
+same input gives the same output.
 """
 
 from __future__ import annotations
@@ -163,3 +164,32 @@ def noise_push_(score_XK: Tensor, weight_X: Tensor, log_k: float, share: float, 
     loss_X = torch.empty_like(weight_X)
     _push[(len(score_XK),)](score_XK, weight_X, loss_X, score_XK.shape[1], log_k, share, limit, B=1024)
     return loss_X
+
+
+@triton.jit
+def _softmax(score, total, columns, width, B: tl.constexpr):
+    """A row of scores becomes its softmax, in place: its largest number and the sum of exponentials on the way there, shares on the way back."""
+    row = score + tl.program_id(0).to(tl.int64) * width
+    largest_B = tl.full((B,), -float("inf"), tl.float32)
+    sum_B = tl.zeros((B,), tl.float32)
+    for e0 in range(0, columns, B):
+        e = e0 + tl.arange(0, B)
+        x_B = tl.load(row + e, mask=e < columns, other=-float("inf"))
+        higher_B = tl.maximum(largest_B, x_B)
+        known_B = tl.where(higher_B == -float("inf"), 0.0, higher_B)  # a place that has seen nothing yet
+        sum_B = sum_B * tl.exp(largest_B - known_B) + tl.exp(x_B - known_B)
+        largest_B = higher_B
+    largest = tl.max(largest_B, axis=0)
+    log_sum = largest + tl.log(tl.sum(sum_B * tl.exp(largest_B - largest), axis=0))
+    tl.store(total + tl.program_id(0), log_sum)
+    for e0 in range(0, width, B):
+        e = e0 + tl.arange(0, B)
+        x_B = tl.load(row + e, mask=e < columns, other=-float("inf"))
+        tl.store(row + e, tl.exp(x_B - log_sum), mask=e < width)
+
+
+def softmax_(score_BE: Tensor, columns: int) -> Tensor:
+    """Turn the first ``columns`` columns into their softmax and the others into 0, in place; return ln Σ exp of each row."""
+    total_B = torch.empty(len(score_BE), dtype=score_BE.dtype, device=score_BE.device)
+    _softmax[(len(score_BE),)](score_BE, total_B, columns, score_BE.shape[1], B=1024)
+    return total_B

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from types import ModuleType
 
 from relcode.errors import DeviceError
@@ -16,3 +18,9 @@ def kernels() -> ModuleType:
             f"on CUDA the paper's recipes need Triton, which is not installed ({error}): install it, or use --device cpu or --recipe default"
         ) from None
     return module
+
+
+@functools.cache
+def has_kernels() -> bool:
+    """Say whether there are kernels, where something else would do."""
+    return importlib.util.find_spec("triton") is not None

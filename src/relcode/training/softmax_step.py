@@ -18,9 +18,11 @@ from relcode.model.softmax import (
     sampled_softmax,
 )
 from relcode.ops.halves import both
+from relcode.ops.outer import climb_outer_
 from relcode.ops.rows import row_counts
 from relcode.ops.streams import side_by_side
 from relcode.ops.tiles import tiles_of
+from relcode.ops.triton import has_kernels
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.adagrad import adagrad_, adagrad_rows_
 from relcode.training.coder import CoderTurn
@@ -35,7 +37,7 @@ class Gathered:
         self.parameters, self.candidate_K = parameters, candidate_K
         self.head: list[tuple[Tensor, Tensor]] = []
         self.tail: list[tuple[Tensor, Tensor]] = []
-        self.matrix: list[tuple[Tensor, Tensor]] = []
+        self.matrix: list[tuple[Tensor, Tensor, Tensor]] = []  # relations of tiles, and the two factors of their direction
         self.candidate_KD: Tensor | None = None
 
     def answer(self, query_BD: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
@@ -72,10 +74,16 @@ class Gathered:
             self._vectors_(parameters.tail_ED, parameters.tail_square_ED, self.tail, True, rate)
 
     def move_matrices_(self, rate: Tensor) -> None:
-        """Move the matrices against what was gathered."""
-        assert self.parameters.matrix_square_SDD is not None
-        relation_T, gradient_TDD = (torch.cat(part) for part in zip(*self.matrix, strict=True))
-        adagrad_rows_(self.parameters.matrix_SDD, self.parameters.matrix_square_SDD, relation_T, gradient_TDD, rate)
+        """Move the matrices against what was gathered: by a kernel that sums and moves in one pass, or tile by tile where there is none."""
+        matrix_SDD, square_SDD = self.parameters.matrix_SDD, self.parameters.matrix_square_SDD
+        assert square_SDD is not None
+        if matrix_SDD.is_cuda and has_kernels():
+            relation_X = torch.cat([relation_T[:, None].expand(left_TYD.shape[:2]).flatten() for relation_T, left_TYD, _ in self.matrix])
+            left_XD, right_XD = (torch.cat([tile[side].flatten(0, 1) for tile in self.matrix]) for side in (1, 2))
+            climb_outer_(matrix_SDD, square_SDD, relation_X, left_XD, right_XD, -rate)
+            return
+        gradient_TDD = torch.cat([torch.bmm(left_TYD.mT, right_TYD) for _, left_TYD, right_TYD in self.matrix])
+        adagrad_rows_(matrix_SDD, square_SDD, torch.cat([relation_T for relation_T, _, _ in self.matrix]), gradient_TDD, rate)
 
     def _vectors_(self, vector_ED: Tensor, square_ED: Tensor, rows: list[tuple[Tensor, Tensor]], has_candidates: bool, rate: Tensor) -> None:
         """Move vectors: all of them where all are candidates, else those touched."""
@@ -120,7 +128,7 @@ def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anne
     gradients = question_gradients(tiles, head_TWD, parameters.tails[answer_TX], weight_TX, on_facts, query_TWD, softmax.penalty, softmax.image_share)
     gathered.head.append((batch.head_TW, gradients.head_TWD))
     gathered.tail.append((answer_TX, gradients.answer_TXD))
-    gathered.matrix.append((batch.relation_T, gradients.matrix_TDD))
+    gathered.matrix.append((batch.relation_T, gradients.left_TYD, gradients.right_TYD))
     if walks is not None:
         walks.gather(gathered, found.rows(slice(T * W, None)))
     gathered.descend_(batch, settings, anneal)
@@ -146,7 +154,8 @@ class Walks:
     def gather(self, gathered: Gathered, found: AnswerGradients) -> None:
         """Lead the gradients back to heads, tails and both matrices."""
         query_gradient_TWD = found.query_BD.view_as(self.head_TWD)
-        head_gradient_TWD, first_TDD, second_TDD = path_backward(self.first, self.second, self.head_TWD, self.step, query_gradient_TWD)
+        image_gradient_TWD, head_gradient_TWD = path_backward(self.first, self.second, self.step, query_gradient_TWD)
         gathered.head.append((self.paths.head_TW, head_gradient_TWD))
         gathered.tail.append((self.paths.tail_TW, found.answer_BMD[:, 0].reshape(self.head_TWD.shape)))
-        gathered.matrix += [(self.paths.first_T, first_TDD), (self.paths.second_T, second_TDD)]
+        gathered.matrix.append((self.paths.first_T, self.head_TWD, image_gradient_TWD))
+        gathered.matrix.append((self.paths.second_T, self.step.image_TWD, query_gradient_TWD))

@@ -165,8 +165,8 @@ class Dimension:
 def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, ...]:
     """Describe each dimension by its strongest relations (largest share, then largest code) and the words that relations in it have in common.
 
-    Words are those of the short names, chosen by :func:`relcode.analysis.words.telling_words` among the relations with more than a tenth of their code
-    here. Where these share none and one relation, both directions together, has more than half of their shares, they are that relation's words.
+    Words are those of the short names, chosen by :func:`relcode.analysis.words.telling_words` among the relations with more than a tenth of their
+    code here. Where these share none and one relation, both directions together, has more than half of their shares, they are that relation's words.
     """
     named = [codes.short[number % codes.num_relations] for number in range(len(codes.names))]
     forms = [word_forms(name, number >= codes.num_relations) for number, name in enumerate(named)]

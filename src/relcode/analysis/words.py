@@ -1,8 +1,8 @@
 """The words of relations' names, and those that tell what a group of directed relations has in common.
 
-A directed relation leads from something to something, and its name mostly says from what to what: country_official_language leads from a country to a
-language, its inverse the other way. So a word has up to three forms: ``country`` wherever it stands, ``country→`` where the relation leads from it (the word
-stands in the first half of the name, or in the second half of an inverse's), ``→country`` where it leads to it.
+A directed relation leads from something to something, and its name mostly says from what to what: country_official_language leads from a country
+to a language, its inverse the other way. So a word has up to three forms: ``country`` wherever it stands, ``country→`` where the relation leads
+from it (the word stands in the first half of the name, or in the second half of an inverse's), ``→country`` where it leads to it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def telling_words(
 ) -> list[str]:
     """Return the forms that tell what directed relations have in common, the most telling first.
 
-    With p(w) the part of the shares that lies on relations with the form w, and q(w) the ``part`` of all relations that have it, the next word is the form
-    with the largest p ln(p/q): frequent here and rare elsewhere. The relations it stands for then weigh half, so that the word after it tells of others
-    rather than the same again. A form counts from two of ``relation_X`` on; of a word one form is taken; words that tell a fifth of the first are left out.
+    With p(w) the part of the shares that lies on relations with the form w, and q(w) the ``part`` of all relations that have it, the next word is
+    the form with the largest p ln(p/q): frequent here and rare elsewhere. The relations it stands for then weigh half, so that the word after it
+    tells of others rather than the same again. A form counts from two of ``relation_X`` on; of a word one form is taken; words that tell less than
+    a fifth of what the first tells are left out.
     """
     weight_X, total = list(share_X), math.fsum(share_X)
     holders: dict[str, set[int]] = defaultdict(set)

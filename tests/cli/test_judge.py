@@ -77,6 +77,7 @@ def test_answers_are_scored(relcode, written: tuple[Path, Path], tmp_path: Path)
         "share": 1.0,
         "chance": 0.2,
         "p_value": pytest.approx(0.2**4),
+        "by_words": 1.0,  # every name here begins with its topic
     }
     assert record["grades"]["real"] == {"right": 4, "partly": 0, "wrong": 0} and record["against_control"]["intruder"] == 1.0
     assert record["seed"] == 5 and record["source"].endswith("codes.json")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 
 import pytest
@@ -10,7 +10,7 @@ from relcode.analysis.codes import RelationCodes, codes_of
 from relcode.errors import SettingError
 from relcode.graph.vocab import Vocab
 from relcode.studies.judge import GRADES, LETTERS, Lives, Question, Sheet, deal_anew, grade_question, intruder_question, make_sheet, name_question
-from relcode.studies.judge_score import NO_WORDS, binomial_tail, fisher_tail, score
+from relcode.studies.judge_score import NO_WORDS, binomial_tail, by_words, fisher_tail, score
 
 TOPICS = ("film", "city", "team", "song")
 PROPERTIES = ("country", "owner", "year", "size", "colour")
@@ -126,6 +126,18 @@ def test_fisher_s_tail_by_hand() -> None:
     assert fisher_tail(3, 4, 1, 4) == pytest.approx(17 / 70, rel=1e-15)
     assert fisher_tail(4, 4, 0, 4) == pytest.approx(1 / 70, rel=1e-15)
     assert fisher_tail(0, 4, 0, 4) == fisher_tail(0, 4, 4, 4) == fisher_tail(4, 4, 4, 4) == 1
+
+
+def test_a_reader_of_equal_words_by_hand() -> None:
+    about = {"control": False, "dimension": 1, "name": "film→ →song"}
+    intruder = Question(kind="intruder", choices=("film_a1", "^film_year", "film_song", "song_owner", "car_size"), correct="E", **about)
+    assert by_words(intruder) == 1.0  # film_a1 shares film twice, film_song three words, song_owner one, car_size none
+    assert by_words(replace(intruder, correct="D")) == 0.0
+    assert by_words(replace(intruder, choices=("aa", "bb", "cc", "dd", "ee"))) == 0.2
+    name = Question(kind="name", choices=("film_year; car", "song; rain", "film; song", "car; rain"), correct="C", **about)
+    assert by_words(name) == 1.0
+    assert by_words(replace(name, choices=("film; x1", "rain", "song", "car"))) == 0.5
+    assert by_words(Question(kind="grade", choices=GRADES, correct=None, **about)) is None
 
 
 def test_answers_are_tallied_by_kind_and_control() -> None:

@@ -96,13 +96,14 @@ def _score(answers: Path, key: Path, json: bool) -> None:
 def print_judged(report: JudgeReport) -> None:
     """Print the shares of right answers, the grades, and each dimension of the real codes."""
     say(f"{len(report.rows)} answers to sheet {report.sheet} ({report.source})")
-    columns = ("right", "of", "share", "chance", "p", "p against control")
+    columns = ("right", "of", "share", "chance", "p", "p against control", "by equal words")
     against, rows = report.against_control(), []
     for one in report.tallies():
         if one.kind != "grade" and one.asked:
-            numbers = (_number(one.share), _number(one.chance), _number(one.p_value), _number(None if one.control else against.get(one.kind)))
-            rows.append((one.kind, "control" if one.control else "codes", one.right, one.asked, *numbers))
+            numbers = (one.share, one.chance, one.p_value, None if one.control else against.get(one.kind), one.by_words)
+            rows.append((one.kind, "control" if one.control else "codes", one.right, one.asked, *map(_number, numbers)))
     print_table(("question", "asked of", *columns), rows, right=columns)
+    say("(p: of so many right by chance; by equal words: the share that a reader gets right who only finds words again)")
     real, control = report.grades(False), report.grades(True)
     if sum(real.values()) + sum(control.values()):
         heading("Does the name fit?")

@@ -31,6 +31,7 @@ from relcode.errors import SettingError
 KINDS = ("intruder", "name", "grade")
 GRADES = ("right", "partly", "wrong")
 LETTERS = "ABCDE"
+SEPARATOR = "; "  # between relations of a list
 MEMBERS = 4  # relations of the dimension beside an intruder
 LISTS = 4  # that a name may fit
 LISTED = 3  # relations in each
@@ -175,7 +176,7 @@ def name_question(lives: Lives, dimension: int, generator: torch.Generator) -> Q
     if not words or len(right) < LISTED or len(lists) < LISTS:
         return None
     order = shuffled(range(LISTS), generator)
-    choices = tuple("; ".join(lives.short(lists[place])) for place in order)
+    choices = tuple(SEPARATOR.join(lives.short(lists[place])) for place in order)
     left = sum(bool(words.intersection(words_of(name))) for name in lives.short(right))
     return _question("name", lives, dimension, choices=choices, correct=LETTERS[order.index(0)], words_left=left)
 

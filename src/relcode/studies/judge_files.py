@@ -14,7 +14,7 @@ import torch
 from relcode.analysis.codes import RelationCodes, scale_to_share
 from relcode.errors import DataError, OutputError, SettingError
 from relcode.runs.files import parse_json, write_text
-from relcode.studies.judge import GRADES, KINDS, LETTERS, Question, Sheet
+from relcode.studies.judge import GRADES, KINDS, LETTERS, SEPARATOR, Question, Sheet
 
 COLUMNS = ("question", "kind", "text", *LETTERS, "answer")
 ABOUT = (
@@ -35,7 +35,7 @@ def sheet_text(sheet: Sheet) -> str:
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     writer.writerow(COLUMNS)
     for number, one in zip(sheet.numbers, sheet.questions, strict=True):
-        text = ASKED[one.kind].format(name=one.name, relations="; ".join(one.relations))
+        text = ASKED[one.kind].format(name=one.name, relations=SEPARATOR.join(one.relations))
         cells = (number, one.kind, text, *one.choices, *[""] * (len(LETTERS) - len(one.choices)), "")
         writer.writerow([" ".join(cell.split()) for cell in cells])  # a name may hold a tab or the end of a line
     return "\n".join(ABOUT) + "\n" + out.getvalue()

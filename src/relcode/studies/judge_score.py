@@ -2,7 +2,8 @@
 
 Chance for one kind of question is exact: with n questions of which k are right, p = Σ_{i≥k} C(n,i) q^i (1-q)^(n-i), q = 1/choices. Whether the
 codes are read better than the control is Fisher's exact test, one-sided: the chance of so many right answers among the real questions, had all
-right answers been dealt out among real and control ones alike.
+right answers been dealt out among real and control ones alike. Beside both stands what a reader would reach who only finds equal words and
+understands none of them: for an intruder the relation that shares the fewest words with the others, for a name the list that holds its words most often.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
-from relcode.studies.judge import GRADES, LETTERS, Question, Sheet
+from relcode.analysis.words import bare, words_of
+from relcode.studies.judge import GRADES, LETTERS, SEPARATOR, Question, Sheet
 
 NO_WORDS = "name, no word to find"  # name questions whose right list holds no word of the name
 
@@ -32,6 +34,7 @@ class Judged:
     right: bool
     grade: str | None
     words_left: int
+    by_words: float | None  # the chance of a right answer for who only finds equal words; a grade has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Tally:
     share: float | None
     chance: float | None  # a grade has none
     p_value: float | None  # of so many right by chance
+    by_words: float | None  # the share that equal words alone would get right
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,9 @@ class JudgeReport:
                 share = right / len(rows) if rows else None
                 by_chance = chance.get(kind)
                 p_value = binomial_tail(len(rows), right, by_chance) if rows and by_chance is not None else None
-                found.append(Tally(kind, control, len(rows), right, share, None if by_chance is None else float(by_chance), p_value))
+                words = [row.by_words for row in rows if row.by_words is not None]
+                by_words = sum(words) / len(words) if words else None
+                found.append(Tally(kind, control, len(rows), right, share, None if by_chance is None else float(by_chance), p_value, by_words))
         return tuple(found)
 
     def against_control(self) -> dict[str, float]:
@@ -129,7 +135,21 @@ def _judge(number: str, one: Question, answer: str) -> Judged:
     """Compare one answer with the key."""
     grade = one.choices[LETTERS.index(answer)] if one.kind == "grade" else None
     right = grade == GRADES[0] if grade is not None else answer == one.correct
-    return Judged(number, one.kind, one.control, one.dimension, one.name, answer, one.correct, right, grade, one.words_left)
+    return Judged(number, one.kind, one.control, one.dimension, one.name, answer, one.correct, right, grade, one.words_left, by_words(one))
+
+
+def by_words(question: Question) -> float | None:
+    """Return the chance that the right choice is taken by who only finds equal words and guesses among equals; None for a grade."""
+    if question.correct is None:
+        return None
+    if question.kind == "name":
+        words = {bare(word) for word in question.name.split()}
+        fit = [sum(len(words.intersection(words_of(relation))) for relation in choice.split(SEPARATOR)) for choice in question.choices]
+    else:
+        held = [set(words_of(choice)) for choice in question.choices]
+        fit = [-sum(len(one & other) for other in held) + len(one) for one in held]  # itself is among the others
+    best = [letter for letter, value in zip(LETTERS, fit, strict=False) if value == max(fit)]
+    return (question.correct in best) / len(best)
 
 
 def binomial_tail(asked: int, right: int, chance: Fraction) -> float:

@@ -110,6 +110,7 @@ def test_bad_options_get_one_line(relcode, codes: Path, written: tuple[Path, Pat
         (("runs/x", "--codes", codes, *new), "either a run or a file"),
         (("runs/x", "--answers", sheet, "--key", key), "leave out the run"),
         (("--codes", codes, *new, "--kinds", "rhyme"), "--kinds cannot be 'rhyme': allowed are intruder, name, grade"),
+        (("--codes", codes, *new, "--seed", 10**20), "--seed"),
         (("--codes", codes, "--sheet", sheet, "--key", key), "exists already"),
         (("--codes", codes, "--sheet", tmp_path / "new.tsv", "--key", key), "choose another file with --key"),
         (("--codes", codes, "--sheet", tmp_path / "one", "--key", tmp_path / "one"), "must not see the key"),

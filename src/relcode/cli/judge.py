@@ -20,12 +20,12 @@ YES_OR_NO = {True: "yes", False: "no", None: ""}
 
 def judge(
     key: Annotated[Path, typer.Option(help="The key (JSON): written with a sheet, read with its answers; not for the reader.")],
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run's folder; --codes and --answers need none.")] = None,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder; --codes and --answers need none.")] = None,
     codes: Annotated[Path | None, typer.Option(help="Codes as relcode codes RUN --json prints them, in place of a run.")] = None,
     sheet: Annotated[Path | None, typer.Option(help="Write the questions into this file (tab-separated).")] = None,
     answers: Annotated[Path | None, typer.Option(help="Score this file: the sheet with its column answer filled in.")] = None,
     kinds: Annotated[str, typer.Option(help="Kinds of questions, with commas between.")] = "intruder,name,grade",
-    seed: Annotated[int, typer.Option(help="Seed of the questions, their order and the control.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the questions, their order and the control.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Test blind whether a person can read the codes.

@@ -3,7 +3,8 @@
 Chance for one kind of question is exact: with n questions of which k are right, p = Σ_{i≥k} C(n,i) q^i (1-q)^(n-i), q = 1/choices. Whether the
 codes are read better than the control is Fisher's exact test, one-sided: the chance of so many right answers among the real questions, had all
 right answers been dealt out among real and control ones alike. Beside both stands what a reader would reach who only finds equal words and
-understands none of them: for an intruder the relation that shares the fewest words with the others, for a name the list that holds its words most often.
+understands none of them: for an intruder the relation that shares the fewest words with the others, for a name the list that holds its words
+most often.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from relcode.analysis.codes import (
     relation_codes,
     scale_to_share,
     sparsity,
-    words_of,
 )
 from relcode.errors import NotFinite, RelcodeError
 from relcode.graph.dataset import Dataset
@@ -76,36 +75,27 @@ def test_sparsity_where_every_code_is_zero_is_not_a_number() -> None:
     assert figures.zero_codes == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("/film/film/country", ("film", "country")),
-        ("^country_of_film", ("country", "film")),
-        ("placeOfBirth", ("place", "birth")),
-        ("hasHTTPServer2", ("http", "server")),
-        ("/a/b_c./film/release_region", ("film", "release", "region")),
-        ("straßen_länge", ("strassen", "länge")),
-        ("", ()),
-    ],
-)
-def test_words(name: str, words: tuple[str, ...]) -> None:
-    assert words_of(name) == words
-
-
 def test_dimensions_are_described_by_what_their_relations_share(films: RelationCodes) -> None:
     currency, film, other = describe_dimensions(films, top=2)
     assert [one.name for one in currency.strongest] == ["^currency_of_gdp", "currency_of_gdp"]  # equal shares: the larger code first
-    assert currency.words[0] == "currency"
+    assert currency.words == ("currency",)
     assert film.strongest[0].name == "writer_of_film" and film.strongest[0].share == 1
-    assert film.words[0] == "film"
+    assert film.words == ("→film",)  # language_of_film and writer_of_film: read as they stand, from the language to the film
     assert currency.number == 1 and other.number == 3
-    assert other.words == ()  # one relation and its inverse share nothing with anybody
+    assert other.words == ("language", "film")  # one relation and its inverse share nothing with anybody: it is named itself
     assert sum(one.weight for one in (currency, film, other)) == pytest.approx(1)
 
 
 def test_a_word_that_all_relations_hold_says_nothing() -> None:
     codes = codes_of(torch.eye(2).repeat(3, 1), Vocab(["x_a", "x_b", "x_c"], "relation"))
     assert all("x" not in one.words for one in describe_dimensions(codes))
+
+
+def test_two_relations_without_a_word_in_common_leave_a_dimension_without_a_name() -> None:
+    codes = codes_of(torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 0], [0, 0], [0, 0]]), Vocab(["a_big_house", "the_red_car", "rain"], "relation"))
+    nameless, alone = describe_dimensions(codes)
+    assert nameless.words == () and "no word shared: " in str(nameless)
+    assert alone.words == ("rain",)
 
 
 def test_order_groups_relations_by_dominant_dimension(films: RelationCodes) -> None:

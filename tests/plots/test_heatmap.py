@@ -42,7 +42,7 @@ def test_the_scale_ends_at_the_next_tenth() -> None:
 
 def test_dimensions_are_headed_by_their_words(codes: RelationCodes) -> None:
     (top,) = draw_codes(codes).axes[0].child_axes
-    assert [label.get_text().split(",")[0] for label in top.get_xticklabels()] == ["currency", "–"]
+    assert [label.get_text().split(",")[0] for label in top.get_xticklabels()] == ["currency", "film"]
 
 
 def test_a_picture_is_written(codes: RelationCodes, tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ Dimensions are numbered from 1 wherever a person reads them, from 0 in tensors.
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from relcode.analysis.names import directed_names, short_directed_names
+from relcode.analysis.words import telling_words, word_forms, words_of
 from relcode.config import Settings
 from relcode.errors import NotFinite, RelcodeError
 from relcode.graph.vocab import Vocab
@@ -27,9 +27,6 @@ from relcode.model.autoencoder import flatten_matrices
 from relcode.model.parameters import Parameters, coder_in_force
 
 LARGE = 0.1  # an entry counts as large from this share on
-STOP_WORDS = frozenset("a an and are as at be by for from has have in into is its of on or per s that the their this to was were which with".split())  # noqa: SIM905
-WORD = re.compile(r"[^\W\d_]+|\d+")
-CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class NoAutoencoder(RelcodeError):
@@ -139,12 +136,6 @@ def sparsity(codes: RelationCodes) -> Sparsity:
     )
 
 
-def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case, each once: split at signs and in camelCase, without stop-words and single letters."""
-    words = (word.casefold() for part in WORD.findall(name) for word in CAMEL.split(part))
-    return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in STOP_WORDS))
-
-
 @dataclass(frozen=True, slots=True)
 class StrongRelation:
     """A relation that is strong in a dimension."""
@@ -163,34 +154,44 @@ class Dimension:
     number: int  # from 1
     weight: float  # its part of all shares together
     strongest: tuple[StrongRelation, ...]
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # with an arrow where its relations lead from or to what the word names; none where they share no word
 
     def __str__(self) -> str:
         """Say it in one line: number, words, strongest relations."""
         relations = ", ".join(f"{one.short} {one.share:.2f}" for one in self.strongest)
-        return f"{self.number:>2}  {' '.join(self.words) or '–'}: {relations or 'no relation'}"
+        return f"{self.number:>2}  {' '.join(self.words) or 'no word shared'}: {relations or 'no relation'}"
 
 
 def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, ...]:
     """Describe each dimension by its strongest relations (largest share, then largest code) and the words that relations in it have in common.
 
-    With p(w) the part of the dimension's shares that lies on relations whose name holds the word w, and q(w) the part of all relations that hold it,
-    words are ordered by p ln(p/q): what is frequent here and rare elsewhere. A word counts from two relations on, an inverse being no second one.
+    Words are those of the short names, chosen by :func:`relcode.analysis.words.telling_words` among the relations with more than a tenth of their
+    code here. Where these share none and one relation, both directions together, has more than half of their shares, they are that relation's words.
     """
-    words = [words_of(name) for name in codes.names]
-    everywhere: dict[str, int] = defaultdict(int)
-    for some in words:
-        for word in some:
-            everywhere[word] += 1
+    named = [codes.short[number % codes.num_relations] for number in range(len(codes.names))]
+    forms = [word_forms(name, number >= codes.num_relations) for number, name in enumerate(named)]
+    part = {form: count / len(forms) for form, count in Counter(form for some in forms for form in some).items()}
     total = float(codes.share_SC.sum()) or 1.0
     found = []
     for number in range(codes.num_dimensions):
         share_S, code_S = codes.share_SC[:, number].tolist(), codes.code_SC[:, number].tolist()
         order = sorted(range(len(share_S)), key=lambda one: (-share_S[one], -code_S[one], codes.names[one]))
         strong = [StrongRelation(one, codes.names[one], codes.short[one], share_S[one], code_S[one]) for one in order[:top] if share_S[one] > 0]
-        common = _common_words(share_S, words, everywhere, codes.num_relations)
-        found.append(Dimension(number + 1, math.fsum(share_S) / total, tuple(strong), tuple(common[:top])))
+        large = [one for one in order if share_S[one] > LARGE]
+        relations = [one % codes.num_relations for one in large]
+        words = telling_words([share_S[one] for one in large], [forms[one] for one in large], relations, part, top)
+        alone = _more_than_half([share_S[one] for one in large], relations) if not words else None
+        words = words or list(words_of(named[alone]) if alone is not None else ())[:top]
+        found.append(Dimension(number + 1, math.fsum(share_S) / total, tuple(strong), tuple(words)))
     return tuple(found)
+
+
+def _more_than_half(share_X: Sequence[float], relation_X: Sequence[int]) -> int | None:
+    """Return the relation that has more than half of the shares, both directions together; None where none has."""
+    mass: dict[int, float] = defaultdict(float)
+    for share, relation in zip(share_X, relation_X, strict=True):
+        mass[relation] += share
+    return next((relation for relation, some in mass.items() if 2 * some > math.fsum(share_X)), None)
 
 
 def dimensions_table(dimensions: Sequence[Dimension]) -> pa.Table:
@@ -204,20 +205,6 @@ def dimensions_table(dimensions: Sequence[Dimension]) -> pa.Table:
             "strongest": pa.array([[{"relation": each.name, "share": each.share} for each in one.strongest] for one in dimensions], strong),
         }
     )
-
-
-def _common_words(share_S: Sequence[float], words: Sequence[tuple[str, ...]], everywhere: dict[str, int], num_relations: int) -> list[str]:
-    """Return the words of the relations that have a large share here, those first that are frequent here and rare elsewhere."""
-    within = [number for number, share in enumerate(share_S) if share > LARGE]
-    mass: dict[str, float] = defaultdict(float)
-    holders: dict[str, set[int]] = defaultdict(set)
-    for number in within:
-        for word in words[number]:
-            mass[word] += share_S[number]
-            holders[word].add(number % num_relations)
-    total = math.fsum(share_S[number] for number in within)
-    telling = {word: mass[word] / total * math.log(mass[word] / total * len(words) / everywhere[word]) for word in mass if len(holders[word]) > 1}
-    return [word for word in sorted(telling, key=lambda word: (-telling[word], word)) if telling[word] > 0]
 
 
 def heatmap_order(codes: RelationCodes, per_dimension: int | None = None) -> list[int]:

@@ -65,7 +65,7 @@ def codes(
         print_json({"sparsity": _finite(asdict(sparsity(found))), **described, **tested, **({"against": asdict(match)} if match else {})})
         return
     print_codes(found)
-    heading("What each dimension stands for (words shared: strongest relations)")
+    heading("What each dimension stands for (words shared; film→ leads from films, →film to films: strongest relations)")
     say(*(str(one) for one in dimensions))
     heading("Is a dimension one topic? (domain: the first part of a relation's name)")
     columns = ("of", "pairs alike", "by chance", "p")

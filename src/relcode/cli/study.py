@@ -9,6 +9,7 @@ import typer
 
 from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
 from relcode.cli.inspect import PngOption, check_files
+from relcode.cli.judge import judge
 from relcode.cli.show import heading, notice, print_json, print_table, progress_line, say
 from relcode.errors import SettingError
 
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 
 FEWEST_FACTS = 30  # from which on a bootstrap over facts gives an interval worth printing
 
-study_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Ask whether what is claimed of explanations and compositions holds.")
+study_app = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Ask whether what is claimed of explanations, compositions and codes holds."
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    study_app.command()(judge)
     app.add_typer(study_app, name="study")
 
 

@@ -35,7 +35,7 @@ AXES = ("edges", "dim", "relations", "entities")
 LABELS = {"edges": "edges a step", "dim": "dimension d", "relations": "relations", "entities": "entities"}
 SIZES = {
     "cuda": {
-        "edges": (512, 1024, 2048, 4096, 8192, 16384, 32768),
+        "edges": (1024, 4096, 16384, 65536),
         "dim": (32, 64, 128, 256, 512),
         "relations": (10, 50, 237, 1000, 4000),
         "entities": (10_000, 100_000, 1_000_000, 10_000_000),
@@ -47,7 +47,7 @@ SIZES = {
         "entities": (10_000, 100_000, 1_000_000),
     },
 }
-AT = {"cuda": "4096,256,237,14541", "cpu": "4096,128,237,14541"}
+AT = {"cuda": "16384,256,237,14541", "cpu": "4096,128,237,14541"}
 
 
 def drawn_parameters(E: int, S: int, D: int, device: torch.device) -> Parameters:

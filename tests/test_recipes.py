@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from relcode.config import Settings
 from relcode.errors import UnknownName
-from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, recipe
+from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_dim, recipe
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
@@ -124,6 +127,25 @@ def test_the_penalty_follows_the_density() -> None:
 def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() -> None:
     initial = {name: fit_softmax(recipe("default"), shape).model.initial for name, shape in SHAPES.items()}
     assert initial == {name: "identity" if name == "wn18rr" else "small" for name in SHAPES}
+
+
+def test_vectors_are_larger_on_cuda_where_matrices_are_few_enough() -> None:
+    assert [fitting_dim(facts) for facts in (0, 19_999, 20_000, 49_999, 50_000, 10**9)] == [64, 64, 128, 128, 256, 256]
+    assert [fitting_dim(272_115, relations, cuda=True) for relations in (11, 143, 144, 237, 254, 255, 1345)] == [512, 512, 384, 384, 384, 256, 256]
+    assert fitting_dim(8_544, 25, cuda=True) == 64  # there is no more to learn
+    for cuda in (False, True):
+        settings = fit_softmax(recipe("default"), SHAPES["fb15k-237"], cuda)
+        assert settings.model.dim == (384 if cuda else 256)
+        assert settings.softmax.matrix_rate == pytest.approx(0.0429 * (math.sqrt(256 / 384) if cuda else 1), abs=1e-4)
+        assert fit_softmax(settings, SHAPES["fb15k-237"], not cuda) == settings  # a run goes on elsewhere as it began
+
+
+def test_images_are_held_shorter_where_pairs_are_joined_once_and_relations_are_many() -> None:
+    several = replace(SHAPES["fb15k-237"], pairs=150_000)
+    shares = {name: fit_softmax(recipe("default"), shape).softmax.image_share for name, shape in {**SHAPES, "several": several}.items()}
+    assert shares == {name: 0.75 if name == "fb15k-237" else 0.5 for name in shares}
+    given = recipe("default").with_values({"softmax.image_share": 0.0})
+    assert fit_softmax(given, SHAPES["fb15k-237"]).softmax.image_share == 0.0
 
 
 def test_more_entities_than_fit_are_drawn_from() -> None:

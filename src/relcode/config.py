@@ -94,7 +94,11 @@ class ModelSettings(_Checked):
     """What is believed: sizes and form of the parameters (the paper's sections 2 to 4)."""
 
     objective: Literal["nce", "softmax"] = option("nce", "weigh a fact against noise (nce, the paper's) or against all entities (softmax)")
-    dim: int | None = option(256, "d, the size of entity vectors; a relation is a d×d matrix (none: chosen from the number of facts)", _POSITIVE_INT)
+    dim: int | None = option(
+        256,
+        "d, the size of entity vectors; a relation is a d×d matrix (none: chosen by the numbers of facts and relations, and the device)",
+        _POSITIVE_INT,
+    )
     shared: bool = option(False, "an entity has one vector, as head and as tail; else two (softmax only: the paper has two)")
     autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
     code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
@@ -176,7 +180,9 @@ class SoftmaxSettings(_Checked):
     rate: float | None = option(None, "Adagrad's rate for entity vectors (none: 0.2 in a small KB, else 0.1)", _POSITIVE)
     matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)
     penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", _WEIGHT)
-    image_share: float = option(0.5, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published)", _WEIGHT)
+    image_share: float | None = option(
+        None, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published; none: 0.5, or 0.75 by the data's density)", _WEIGHT
+    )
     implied: float | None = option(
         0.7,
         "learn facts, at the weight of their confidence, that another relation of the pair implies at least so surely (none: only the KB's)",

@@ -293,7 +293,7 @@ def _interruptible() -> Iterator[threading.Event]:
 @contextmanager
 def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, TF32 products on CUDA."""
-    precision, deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    precision, deterministic = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
     filling = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     exact = settings.training.deterministic or device.type == "cpu"
     if exact and device.type == "cuda":
@@ -302,7 +302,7 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     small = device.type == "cpu" and settings.model.size < SMALL_DIM
     if small:
         torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(exact)
+    torch.set_deterministic_debug_mode("error" if exact else "default")  # as use_deterministic_algorithms, which loads torch's compiler: a second
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
@@ -310,7 +310,7 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
+        torch.set_deterministic_debug_mode(deterministic)
         torch.utils.deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]
         torch.set_float32_matmul_precision(precision)
 

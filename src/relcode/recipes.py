@@ -38,6 +38,18 @@ def with_paths(settings: Settings) -> Settings:
 
 
 SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough
+LARGE_DIMS, MOST_NUMBERS = (512, 384), 75_000_000  # on CUDA, where all matrices together have at most so many numbers (300 MB)
+
+
+def fitting_dim(num_facts: int, num_relations: int = 0, cuda: bool = False) -> int:
+    """Return a size for vectors: larger where there is more to learn, and on CUDA still larger where matrices are few enough for it.
+
+    With 384 in place of 256 FB15k-237 ranks better by all measures, and with 512 WN18RR; on a CPU that would take twice the time (docs/beyond.md).
+    """
+    if num_facts < MEDIUM_FACTS:
+        return 64 if num_facts < SMALL_FACTS else 128
+    fitting = [dim for dim in LARGE_DIMS if cuda and 2 * num_relations * dim * dim <= MOST_NUMBERS]
+    return fitting[0] if fitting else 256
 
 
 def fit_to_data(settings: Settings, num_facts: int) -> Settings:
@@ -51,10 +63,9 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     least, most = (512, 4096) if settings.updates.rule == "counted" else (128, 16384)
     edges = settings.sampling.edges or min(most, max(least, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
-    dim = settings.model.dim or (64 if num_facts < SMALL_FACTS else 128 if num_facts < MEDIUM_FACTS else 256)
     return replace(
         settings,
-        model=replace(settings.model, dim=dim),
+        model=replace(settings.model, dim=settings.model.dim or fitting_dim(num_facts)),
         sampling=replace(settings.sampling, edges=edges),
         coder=replace(settings.coder, every=every),
         training=replace(settings.training, epochs=settings.training.epochs or 100),
@@ -107,6 +118,7 @@ LEAST_PENALTY = 0.002
 CODER_UPDATES = 2  # autoencoder updates of a directed relation in an epoch
 LEAST_EVERY = 128.0  # questions for each of them at least, or they take most of the time
 FEW_RELATIONS, MANY_FACTS = 40, 2000  # relations, and facts of each, from which matrices begin near the identity
+MANY_A_PAIR = 1.5  # facts of a pair of entities, on average, from which one of them often gives another away
 MOST_SCORES = 1 << 28  # numbers of one table of scores, questions × candidates: 1 GiB in float32
 
 
@@ -152,22 +164,23 @@ def fit_nce(settings: Settings, shape: DataShape) -> Settings:
     )
 
 
-def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
+def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
     Vectors of a small KB learn at twice the rate, for fewer epochs: they see few steps, and do not arrive otherwise.
-    The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand: Adagrad's first step moves every number of a
-    matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
+    The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand, and falls with d beyond 256, as their numbers
+    do: Adagrad's first step moves every number of a matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
     so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128 questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
-    there are hardly any among few relations.
+    there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
+    dim = settings.model.dim or fitting_dim(shape.facts, shape.relations, cuda)
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = fitting_penalty(shape) if softmax.penalty is None else softmax.penalty
     rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
     epochs = settings.training.epochs or (36 if facts < SMALL_FACTS else 60)
-    matrix_rate = softmax.matrix_rate or round(0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))), 4)
+    matrix_rate = 0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))) * min(1.0, math.sqrt(256 / dim))
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:
@@ -176,16 +189,19 @@ def fit_softmax(settings: Settings, shape: DataShape) -> Settings:
     every = settings.coder.every or max(LEAST_EVERY, round(asked / (2 * max(1, shape.relations) * CODER_UPDATES), 1))
     tiles = softmax.path_tiles or max(1, questions // (4 * softmax.path_tile))
     near_identity = shape.relations <= FEW_RELATIONS and facts >= MANY_FACTS * max(1, shape.relations)
+    single_pairs = facts >= SMALL_FACTS and facts < MANY_A_PAIR * shape.pairs
+    image_share = (0.75 if single_pairs and not near_identity else 0.5) if softmax.image_share is None else softmax.image_share
     return replace(
         settings,
-        model=replace(settings.model, initial=settings.model.initial or ("identity" if near_identity else "small")),
+        model=replace(settings.model, dim=dim, initial=settings.model.initial or ("identity" if near_identity else "small")),
         softmax=replace(
             softmax,
             questions=questions,
             answers=answers,
             rate=rate,
             penalty=penalty,
-            matrix_rate=matrix_rate,
+            matrix_rate=softmax.matrix_rate or round(matrix_rate, 4),
+            image_share=image_share,
             candidates=candidates,
             path_tiles=tiles,
         ),

@@ -16,7 +16,7 @@ def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
         raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
     shape, cuda = shape_of(dataset), on_cuda(settings.training.device)
     if settings.model.objective == "softmax":  # its own rules first
-        return fit_to_device(fit_to_data(fit_softmax(settings, shape), shape.facts), cuda)
+        return fit_to_device(fit_to_data(fit_softmax(settings, shape, cuda), shape.facts), cuda)
     return fit_to_device(fit_nce(fit_to_data(settings, shape.facts), shape), cuda)
 
 

@@ -110,7 +110,7 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
 def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
     """Move vectors and matrices, in place, by the questions and paths of a batch; return the loss of the questions."""
     softmax = settings.softmax
-    assert softmax.penalty is not None, "fit_settings fills this in"
+    assert softmax.penalty is not None and softmax.image_share is not None, "fit_settings fills these in"
     T, W, M = batch.answer_TWM.shape
     drawn = None
     if softmax.candidates is not None:

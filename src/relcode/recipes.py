@@ -169,8 +169,9 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
 
     Vectors of a small KB learn at twice the rate, for fewer epochs: they see few steps, and do not arrive otherwise.
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand, and falls with d beyond 256, as their numbers
-    do: Adagrad's first step moves every number of a matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition suffers first. The autoencoder speaks
-    so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128 questions would let it rule the matrices.
+    do: Adagrad's first step moves every number of a matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which
+    composition suffers first. The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
+    questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
     there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
     """

@@ -12,10 +12,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from relcode.studies.reproduction_plan import ABLATIONS, Row, Split, Table
-from relcode.studies.reproduction_record import Record
+from relcode.studies.reproduction_record import Record, comparable
 
 MRR_SLACK, HITS_SLACK, MR_SLACK = 0.005, 1.0, 1.05  # what counts as reaching the paper
 
@@ -35,10 +34,9 @@ class Choice:
 
 
 def settings_key(record: Record, without: Iterable[str] = ()) -> str:
-    """Return a text that is equal for records of the same settings, whatever the seed and the device, and the options named in ``without``."""
-    tree: dict[str, Any] = json.loads(json.dumps(record["settings"]))
-    tree.pop("recipe", None)
-    for key in ("training.seed", "training.device", *without):
+    """Return a text that is equal for records of the same settings, whatever the seed, and the options named in ``without``."""
+    tree = comparable(record["settings"])
+    for key in ("training.seed", *without):
         section, _, name = key.partition(".")
         tree.get(section, {}).pop(name, None)
     return json.dumps(tree, sort_keys=True)

@@ -54,7 +54,12 @@ def plain_settings(settings: Settings) -> dict[str, Any]:
 
 
 def identity(dataset: str, settings: Mapping[str, Any]) -> str:
-    """Return what makes a training the same one: dataset and complete settings with the seed, but neither the recipe's name nor the device
+    """Return what makes a training the same one: its dataset and what :func:`comparable` leaves of its settings."""
+    return hashlib.sha256(json.dumps([dataset, comparable(settings)], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return complete settings with the seed, but neither the recipe's name nor the device
     (noises that were chosen by the device are settings, though: rows of a CPU and of CUDA are not the same trainings).
 
     Settings of an older record are read first, so that an option added since has its default; where that fails, they stand as they are. Sections that
@@ -64,8 +69,8 @@ def identity(dataset: str, settings: Mapping[str, Any]) -> str:
     with contextlib.suppress(SettingError):
         tree = _with_a_part(plain_settings(settings_from_json(json.dumps(tree))))
     tree.pop("recipe", None)
-    tree["training"].pop("device", None)
-    return hashlib.sha256(json.dumps([dataset, tree], sort_keys=True).encode()).hexdigest()[:12]
+    tree.get("training", {}).pop("device", None)
+    return tree
 
 
 def _with_a_part(tree: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from relcode.graph.dataset import Dataset
 from relcode.model.parameters import scorer_of
 from relcode.recipes import fit_to_data, recipe
 from relcode.studies.reproduction_choice import Choice, choose, choose_ablation, chosen_rows, criteria, our_constraints, ours
-from relcode.studies.reproduction_page import render, render_folder
+from relcode.studies.reproduction_page import claims_section, render, render_folder
 from relcode.studies.reproduction_plan import TABLES, VARIANTS, Figures, Row, table_named, trainings
 from relcode.studies.reproduction_record import (
     file_name,
@@ -212,6 +212,25 @@ def test_the_page_says_paper_ours_and_difference() -> None:
     assert "| joint+comp | 197 | not run |" in page and "Honest words." in page
     assert "1 of 16 rows are run; the paper is reached by MR on 1 of 1, MRR on 1 of 1, H@10 on 0 of 1." in page
     assert "[fb15k-237 base s1](there/1.json)" in page
+
+
+@pytest.mark.parametrize(("joint", "verdict"), [(0.310, "yes, better"), (0.301, "yes, alike"), (0.299, "yes, alike"), (0.29, "**no**")])
+def test_small_differences_say_nothing_of_the_papers_claims(joint: float, verdict: str) -> None:
+    claims = "\n".join(claims_section([fake("base+comp", mrr=0.3), fake("joint+comp", mrr=joint)]))
+    assert f"FB15k-237 | MRR {joint - 0.01:.3f} and .290 | {verdict} |".replace("MRR 0", "MRR ") in claims
+    assert "joint+comp is at least as good as base+comp: WN18 |  | not measured |" in claims
+
+
+def test_seeds_say_which_constraints_are_found_better() -> None:
+    def told(*joint: float) -> str:
+        base = [fake("base+comp", seed, 0.30 + 0.01 * seed) for seed in range(2)]
+        records = base + [fake("joint+comp", seed, mrr) for seed, mrr in enumerate(joint)]
+        for record in records[2:]:
+            record["constraints"] = {"paper": {**record["constraints"]["paper"], "mr": 10.0}}
+        (line,) = [line for line in claims_section(records) if "better than base+comp" in line]
+        return line.split("|")[-2].strip()
+
+    assert told(0.40, 0.41) == "yes" and told(0.31, 0.32) == "**no**, alike" and told(0.20, 0.21) == "**no**"
 
 
 def test_the_committed_page_is_that_of_the_committed_records() -> None:

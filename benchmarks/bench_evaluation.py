@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset, load_dataset
 from relcode.graph.vocab import Vocab
 from relcode.model.score import Scorer
+from relcode.runs.environment import environment
 
 FB15K_237 = (14_541, 237, {"train": 272_115, "valid": 17_535, "test": 20_466})
 SLACK = 1e-4  # scores here are of size 16; neighbours nearer than this may change places by rounding
@@ -161,22 +161,6 @@ def _memory_peak(device: torch.device) -> int:
     return torch.cuda.max_memory_allocated() if device.type == "cuda" else _status("VmHWM")
 
 
-def surroundings(device: torch.device) -> dict[str, object]:
-    """Say on what, and of what version, this ran."""
-    here = Path(__file__).parent
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False).stdout.strip()
-    hardware = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()
-    return {
-        "device": device.type,
-        "hardware": hardware,
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "commit": commit or "unknown",
-    }
-
-
 def main() -> None:
     """Check, then measure each dataset asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -197,7 +181,7 @@ def main() -> None:
     print(f"ranks of {check_agreement(device)} queries agree with the definition", file=sys.stderr)
     (name,) = arguments.datasets
     dataset = synthetic(*FB15K_237) if name == "synthetic" else load_dataset(name)
-    print(json.dumps({**measure(dataset, arguments, device), **surroundings(device)}), flush=True)
+    print(json.dumps({**measure(dataset, arguments, device), "environment": environment(device)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,14 @@ def point(sizes: dict[str, int], facts: int, device: torch.device, seconds: floa
     return {**sizes, "facts": facts, "edges_per_second": round(statistics.median(speeds[-3:])), "peak_mb": peak and round(peak)}
 
 
+def short(number: int) -> str:
+    """Write 16384 as 16 K, and ten million as 10 M."""
+    for size, letter in ((10**6, " M"), (10**3, " K")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return str(number)
+
+
 def draw(record: dict[str, Any], path: Path) -> None:
     """Draw the points, one panel for each thing that varies."""
     import matplotlib
@@ -115,7 +123,12 @@ def draw(record: dict[str, Any], path: Path) -> None:
         points = sorted((one[name], one["edges_per_second"]) for one in record["points"][name])
         axis.plot(*zip(*points, strict=True), marker="o")
         axis.set(xscale="log", yscale="log", xlabel=LABELS[name])
+        axis.set_xticks([size for size, _ in points], [short(size) for size, _ in points])
+        axis.minorticks_off()
         axis.grid(alpha=0.3)
+    speeds = [one["edges_per_second"] for name in AXES for one in record["points"][name]]
+    ticks = [lead * 10**power for power in range(12) for lead in (1, 2, 5) if min(speeds) / 2 <= lead * 10**power <= 2 * max(speeds)]
+    axes[0].set_yticks(ticks, [short(tick) for tick in ticks])
     axes[0].set_ylabel("directed edges/s")
     edges, dim, relations, entities = record["at"].values()
     fixed = f"{edges:,} edges a step, d = {dim}, {relations:,} relations, {entities:,} entities but for what varies"

@@ -140,6 +140,16 @@ def test_vectors_are_larger_on_cuda_where_matrices_are_few_enough() -> None:
         assert fit_softmax(settings, SHAPES["fb15k-237"], not cuda) == settings  # a run goes on elsewhere as it began
 
 
+def test_codes_learn_more_gently_beyond_256() -> None:
+    seen = {}
+    for dim in (64, 256, 512):
+        coder = fit_softmax(recipe("default").with_values({"model.dim": dim}), SHAPES["wn18rr"]).coder
+        seen[dim] = (coder.rate, coder.scale)
+    assert seen == {64: (0.25, 1.0), 256: (0.25, 1.0), 512: (0.125, pytest.approx(math.sqrt(0.5), abs=1e-4))}
+    given = recipe("default").with_values({"model.dim": 512, "coder.rate": 0.25, "coder.scale": 1.0})
+    assert fit_softmax(given, SHAPES["wn18rr"]).coder.rate == 0.25 and fit_softmax(given, SHAPES["wn18rr"]).coder.scale == 1.0
+
+
 def test_images_are_held_shorter_where_pairs_are_joined_once_and_relations_are_many() -> None:
     several = replace(SHAPES["fb15k-237"], pairs=150_000)
     shares = {name: fit_softmax(recipe("default"), shape).softmax.image_share for name, shape in {**SHAPES, "several": several}.items()}

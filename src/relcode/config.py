@@ -201,7 +201,7 @@ class CoderSettings(_Checked):
 
     start: float = option(0.0, "share of the run after which the autoencoder begins to learn and to pull", _SHARE)
     begin: Literal["random", "factors"] = option("random", "encoder and decoder begin at random, or from a factorisation of the matrices' cosines")
-    rate: float = option(0.25, "first rate of encoder and decoder", _POSITIVE)
+    rate: float | None = option(0.25, "first rate of encoder and decoder (none: 0.25, less where d > 256)", _POSITIVE)
     decay: float = option(2.0**-14, "fall of that rate, also their weight decay", _WEIGHT)
     matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)
     matrix_decay: float = option(2.0**-26, "fall of that rate", _WEIGHT)
@@ -210,8 +210,14 @@ class CoderSettings(_Checked):
     batch: int = option(4, "relations of one autoencoder step; where more are due, several such steps follow each other", _POSITIVE_INT)
     noises: int = option(3, "noise relations for each relation", _POSITIVE_INT)
     smooth_relu: bool = option(True, "train with the program's smoothed ReLU (codes are always read with the plain one)")
-    scale: float = option(1.0, "factor on the similarity's 1/√(d·c)", _POSITIVE)
+    scale: float | None = option(1.0, "factor on the similarity's 1/√(d·c) (none: 1, less where d > 256)", _POSITIVE)
     sparsity: float = option(0.0, "weight of ‖c‖₁/‖c‖₂, which a code must pay for (0: nothing, as in the paper)", _WEIGHT)
+
+    @property
+    def first_rate(self) -> float:
+        """Return the first rate, once it is known."""
+        assert self.rate is not None, "fit_settings fills this in"
+        return self.rate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
         settings,
         model=replace(settings.model, dim=settings.model.dim or fitting_dim(num_facts)),
         sampling=replace(settings.sampling, edges=edges),
-        coder=replace(settings.coder, every=every),
+        coder=replace(settings.coder, every=every, rate=settings.coder.rate or 0.25, scale=settings.coder.scale or 1.0),
         training=replace(settings.training, epochs=settings.training.epochs or 100),
     )
 
@@ -98,7 +98,7 @@ def default() -> Settings:
     return Settings(
         recipe="default",
         model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial=None),
-        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", matrix_rate=2.0**-3, sparsity=0.15),
+        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", rate=None, scale=None, matrix_rate=2.0**-3, sparsity=0.15),
         training=TrainingSettings(epochs=None),
     )
 
@@ -174,6 +174,8 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
     there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
+    The autoencoder's similarities begin at √(d/c), and a step moves a code by d times the rate: beyond d = 256 both are brought back to what they are
+    there, or codes overshoot and fall to 0.
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
     dim = settings.model.dim or fitting_dim(shape.facts, shape.relations, cuda)
@@ -206,7 +208,12 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
             candidates=candidates,
             path_tiles=tiles,
         ),
-        coder=replace(settings.coder, every=every),
+        coder=replace(
+            settings.coder,
+            every=every,
+            rate=settings.coder.rate or 0.25 * min(1.0, 256 / dim),
+            scale=settings.coder.scale or round(min(1.0, math.sqrt(256 / dim)), 4),
+        ),
         training=replace(settings.training, epochs=epochs),
     )
 

@@ -92,7 +92,7 @@ def authors_model(model: Model) -> AuthorsModel:
     data, scorer, parameters, options = model.dataset, model.scorer, model.parameters, model.settings
     seen_X = data.seen_E.nonzero()[:, 0]
     vector_el = options.updates.vector_rate * options.updates.vector_decay
-    coder_el = options.coder.rate * options.coder.decay
+    coder_el = options.coder.first_rate * options.coder.decay
     head_count, tail_count = (_counter(parameters, name, len(data.entities))[seen_X.numpy()] for name in ("head_count_E", "tail_count_E"))
     coder: dict[str, Any] = {}
     if parameters.encoder_CQ is not None and parameters.coder_count is not None:
@@ -139,7 +139,7 @@ def import_authors(folder: Path, dataset: Dataset, out: Path, vocabulary: Path |
     values |= {"updates.vector_rate": model.vector_rate, "updates.vector_decay": model.vector_decay_rate / model.vector_rate}
     values |= {"updates.matrix_rate": model.matrix_rate, "updates.matrix_decay": model.matrix_decay_rate / model.matrix_rate}
     base = Settings(recipe="base" if model.encoder_CQ is None else "joint")  # whose own values are those of counted steps
-    values |= {"coder.decay": model.coder_decay_rate / base.coder.rate, "model.normalise": model.normalise, "training.validations": 0}
+    values |= {"coder.decay": model.coder_decay_rate / base.coder.first_rate, "model.normalise": model.normalise, "training.validations": 0}
     settings = fit_to_device(fit_to_data(base.with_values(values), len(dataset.train)), cuda=False)
     state = TrainState(_parameters(model, dataset), 0, torch.Generator())
     run = create_run(out, dataset, settings, torch.device("cpu"), state)

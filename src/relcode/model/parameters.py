@@ -150,7 +150,7 @@ def vectors_in_force(raw_ED: Tensor, count_E: Tensor, settings: UpdateSettings) 
 def coder_in_force(parameters: Parameters, settings: CoderSettings) -> tuple[Tensor, Tensor]:
     """Return A and Bᵀ as they are used."""
     assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
-    factor = shrink(parameters.coder_count, settings.rate, settings.decay)
+    factor = shrink(parameters.coder_count, settings.first_rate, settings.decay)
     return parameters.encoder_CQ * factor, parameters.decoder_CQ * factor
 
 

@@ -55,6 +55,7 @@ class CoderTurn:
 
     def _learn_once_(self, flat_JQ: Tensor, noise_JKQ: Tensor) -> CoderGradients:
         parameters, coder = self.parameters, self.settings.coder
+        assert coder.scale is not None, "fit_settings fills this in"
         encoder_CQ, decoder_CQ = coder_in_force(parameters, coder)
         found = coder_gradients(
             flat_JQ,
@@ -67,8 +68,8 @@ class CoderTurn:
             sparsity=coder.sparsity,
         )
         assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None and parameters.coder_count is not None
-        parameters.encoder_CQ.addcmul_(found.encoder_CQ, coder.rate * self.factor)
-        parameters.decoder_CQ.addcmul_(found.decoder_CQ, coder.rate * self.factor)
+        parameters.encoder_CQ.addcmul_(found.encoder_CQ, coder.first_rate * self.factor)
+        parameters.decoder_CQ.addcmul_(found.decoder_CQ, coder.first_rate * self.factor)
         parameters.coder_count.add_(len(flat_JQ) * self.factor)
         return found
 

@@ -27,6 +27,7 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
 from relcode.ops.halves import two_at_once
+from relcode.ops.precision import training_precision
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
@@ -292,8 +293,8 @@ def _interruptible() -> Iterator[threading.Event]:
 
 @contextmanager
 def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
-    """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, TF32 products on CUDA."""
-    precision, deterministic = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
+    """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, how products are made."""
+    deterministic = torch.get_deterministic_debug_mode()
     filling = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     exact = settings.training.deterministic or device.type == "cpu"
     if exact and device.type == "cuda":
@@ -304,15 +305,13 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
         torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error" if exact else "default")  # as use_deterministic_algorithms, which loads torch's compiler: a second
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
-        with two_at_once(small and threads > 1):
+        with training_precision(device, settings.model.size), two_at_once(small and threads > 1):
             yield
     finally:
         torch.set_num_threads(threads)
         torch.set_deterministic_debug_mode(deterministic)
         torch.utils.deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]
-        torch.set_float32_matmul_precision(precision)
 
 
 def _plain(event: Advanced | Validated) -> dict[str, Any]:

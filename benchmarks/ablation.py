@@ -36,6 +36,7 @@ from relcode.ops.precision import training_precision
 from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, initial_state, make_trainer
+from relcode.training.fit import products_are_large
 
 BEGAN = time.perf_counter()
 FIGURES = ("mrr", "mr", "hits@1", "hits@3", "hits@10")
@@ -66,7 +67,7 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
     total, seconds, history = settings.training.length * per_epoch, 0.0, []
     for look in range(1, arguments.looks + 1):
         began = time.perf_counter()
-        with training_precision(device, settings.model.size):
+        with training_precision(device, products_are_large(settings)):
             state, stats = advance(state, total * look // arguments.looks - state.step, trainer, total)
         seconds += time.perf_counter() - began
         if not stats.finite:

@@ -31,7 +31,7 @@ from relcode.ops.precision import training_precision
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
-from relcode.training.fit import fit_settings, on_cuda
+from relcode.training.fit import fit_settings, on_cuda, products_are_large
 from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
@@ -306,7 +306,7 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     torch.set_deterministic_debug_mode("error" if exact else "default")  # as use_deterministic_algorithms, which loads torch's compiler: a second
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
     try:
-        with training_precision(device, settings.model.size), two_at_once(small and threads > 1):
+        with training_precision(device, products_are_large(settings)), two_at_once(small and threads > 1):
             yield
     finally:
         torch.set_num_threads(threads)

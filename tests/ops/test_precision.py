@@ -38,14 +38,20 @@ def test_full_precision_holds_inside_and_is_undone_outside(
 
 
 @pytest.mark.parametrize(
-    ("device", "dim", "exact", "expected"),
-    [(CPU, 256, True, "medium"), (CPU, 256, False, "highest"), (CPU, 64, True, "highest"), (CUDA, 256, True, "high"), (CUDA, 64, False, "high")],
+    ("device", "large", "exact", "expected"),
+    [
+        (CPU, True, True, "medium"),
+        (CPU, True, False, "highest"),
+        (CPU, False, True, "highest"),
+        (CUDA, True, True, "high"),
+        (CUDA, False, False, "high"),
+    ],
 )
 def test_training_takes_the_fastest_that_loses_nothing_there(
-    before: str, monkeypatch: pytest.MonkeyPatch, device: torch.device, dim: int, exact: bool, expected: str
+    before: str, monkeypatch: pytest.MonkeyPatch, device: torch.device, large: bool, exact: bool, expected: str
 ) -> None:
     pretend(monkeypatch, exact)
-    with training_precision(device, dim):
+    with training_precision(device, large):
         assert torch.get_float32_matmul_precision() == expected and asks_onednn() == (expected == "medium")
     assert torch.get_float32_matmul_precision() == before
 

@@ -1,12 +1,12 @@
 """How torch makes float32 products: its one switch for it, ``torch.set_float32_matmul_precision``, is set here and nowhere else.
 
-On CUDA "high" allows TF32, of whose digits training needs no more. On the CPU "medium" allows bfloat16. Then oneDNN is asked instead of MKL, and where
-the processor has no unit for such products (AMX) it multiplies in float32 after all:
+On CUDA "high" allows TF32, of whose digits training needs no more. On the CPU "medium" allows bfloat16. Then oneDNN is asked instead of MKL, and
+where the processor has no unit for such products (AMX) it multiplies in float32 after all:
 
     max |y − xW| / max |xW| ≈ 3e-7 by either, against float64; bfloat16 would have 1e-3
 
-On AMD's processors that is twice as fast, since MKL leaves their AVX-512 unused there. So it is tried once for each process (:func:`onednn_is_exact`).
-What decides is exactness and the maker, never the clock, so that machines of one kind give the same bits.
+On AMD's processors that is twice as fast, since MKL leaves their AVX-512 unused there. So it is tried once for each process, in
+:func:`onednn_is_exact`. What decides is exactness and the maker, never the clock, so that machines of one kind give the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 import torch
 
 MOST_ERROR = 2e-6  # of the largest number of a product: ten times what float32 makes of it
-LARGE_DIM = 128  # with shorter vectors what it takes to ask oneDNN (0.01 ms for each product) outweighs what it gains
 
 
 def is_exact(precision: str) -> bool:
@@ -51,9 +50,12 @@ def _is_amd() -> bool:
 
 
 @contextmanager
-def training_precision(device: torch.device, dim: int) -> Iterator[None]:
-    """Make products as fast as training allows, with vectors of ``dim`` numbers; what was before comes back after it."""
-    with _switched("high" if device.type == "cuda" else "medium" if dim >= LARGE_DIM and onednn_is_exact() else "highest"):
+def training_precision(device: torch.device, large: bool) -> Iterator[None]:
+    """Make products as fast as training allows; what was before comes back after it.
+
+    ``large`` says that they are worth asking oneDNN for, which takes 0.01 ms each time.
+    """
+    with _switched("high" if device.type == "cuda" else "medium" if large and onednn_is_exact() else "highest"):
         yield
 
 

@@ -32,9 +32,11 @@ from relcode.graph.compositions import PairIndex, keep
 from relcode.graph.compositions.mining import mine_index
 from relcode.graph.dataset import Dataset, load_dataset
 from relcode.model.parameters import scorer_of
+from relcode.ops.precision import training_precision
 from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, initial_state, make_trainer
+from relcode.training.fit import products_are_large
 
 BEGAN = time.perf_counter()
 FIGURES = ("mrr", "mr", "hits@1", "hits@3", "hits@10")
@@ -57,7 +59,6 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
     name, _, changes = variant.partition(":")
     values = parse_assignments(part for part in changes.split(",") if part)
     device = torch.device(arguments.device)
-    torch.set_float32_matmul_precision("high")
     dataset = load_dataset(arguments.dataset)
     settings = recipe(arguments.recipe).with_values({"training.device": arguments.device, "training.epochs": arguments.epochs, **values})
     trainer = make_trainer(dataset, settings, device)
@@ -66,7 +67,8 @@ def train_one(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
     total, seconds, history = settings.training.length * per_epoch, 0.0, []
     for look in range(1, arguments.looks + 1):
         began = time.perf_counter()
-        state, stats = advance(state, total * look // arguments.looks - state.step, trainer, total)
+        with training_precision(device, products_are_large(settings)):
+            state, stats = advance(state, total * look // arguments.looks - state.step, trainer, total)
         seconds += time.perf_counter() - began
         if not stats.finite:
             return {"variant": name, "changes": values, "diverged_at_step": state.step, "settings": json.loads(settings.to_json())}

@@ -25,6 +25,7 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset, load_dataset
 from relcode.graph.vocab import Vocab
 from relcode.model.score import Scorer
+from relcode.ops.precision import full_precision
 from relcode.runs.environment import environment
 
 FB15K_237 = (14_541, 237, {"train": 272_115, "valid": 17_535, "test": 20_466})
@@ -86,7 +87,8 @@ def product_gflops(D: int, columns: int, device: torch.device) -> float:
         _wait(device)
         start = time.perf_counter()
         for _ in range(5):
-            torch.mm(query, candidate.T, out=out)
+            with full_precision():
+                torch.mm(query, candidate.T, out=out)
         _wait(device)
         seconds.append((time.perf_counter() - start) / 5)
     return 2e-9 * 256 * columns * D / min(seconds)

@@ -24,11 +24,13 @@ from bench_training import check_agreement, drawn_dataset, product_gflops, wait
 
 from relcode.config import Settings
 from relcode.model.parameters import Parameters
+from relcode.ops.precision import training_precision
 from relcode.recipes import DataShape, fit_nce, fit_to_device, recipe
 from relcode.runs.environment import environment
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
 from relcode.training.advance import Trainer, advance, check_finite
+from relcode.training.fit import LARGE_DIM
 from relcode.training.state import TrainState
 
 AXES = ("edges", "dim", "relations", "entities")
@@ -162,13 +164,13 @@ def main() -> None:
     torch.use_deterministic_algorithms(device.type == "cpu")
     check_agreement(drawn_dataset(500, 8, 4000), device)
     print("a fast step and a plain one agree", file=sys.stderr)
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
     at = dict(zip(AXES, numbers(given.at or AT[device.type]), strict=True))
     points: dict[str, list[dict[str, Any]]] = {}
     for name in AXES:
         chosen = getattr(given, name)
         for size in SIZES[device.type][name] if chosen is None else numbers(chosen):
-            points.setdefault(name, []).append(point({**at, name: size}, given.facts, device, given.seconds))
+            with training_precision(device, {**at, name: size}["dim"] >= LARGE_DIM["nce"]):
+                points.setdefault(name, []).append(point({**at, name: size}, given.facts, device, given.seconds))
             print(f"{LABELS[name]} {size:,}: {points[name][-1]['edges_per_second']:,} edges/s", file=sys.stderr, flush=True)
     record = {"benchmark": "scaling", "recipe": "base", "at": at, "points": points, "product_gflops": round(product_gflops(device)[0], 1)}
     record["environment"] = environment(device)

@@ -27,11 +27,12 @@ from relcode.errors import RelcodeError
 from relcode.graph.dataset import Dataset, load_dataset
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters
+from relcode.ops.precision import full_precision, training_precision
 from relcode.ops.tiles import PlainTiles
 from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, check_finite, initial_state, make_trainer
-from relcode.training.fit import fit_settings
+from relcode.training.fit import fit_settings, products_are_large
 from relcode.training.step import take_step, whole_gradients
 
 FB15K_237 = (14_541, 237, 272_115)
@@ -79,8 +80,8 @@ def check_agreement(dataset: Dataset, device: torch.device) -> None:
     """Stop where the fast and the plain step differ by more than rounding (TF32 products of CUDA round at 1e-3)."""
     for name in ("base", "joint+comp"):
         settings = recipe(name).with_values({"model.dim": 32, "model.code_dim": 4, "sampling.edges": 512, "training.device": device.type})
-        torch.set_float32_matmul_precision("highest")
-        apart = steps_apart(dataset, settings, device)
+        with training_precision(device, True) if device.type == "cpu" else full_precision():
+            apart = steps_apart(dataset, settings, device)
         if not apart < 1e-3:
             raise SystemExit(f"{name}: a fast step is {apart:.2g} of its length away from the plain one")
 
@@ -175,14 +176,15 @@ def main() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     check_agreement(dataset, device)
     print("a fast step and a plain one agree", file=sys.stderr)
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
     for name in given.recipes:
         settings = recipe(name).with_values({"model.dim": given.dim, "training.device": given.device, **parse_assignments(given.set)})
         settings = fit_settings(settings, dataset)
         for threads in [int(word) for word in given.threads.split(",")] if device.type == "cpu" else [torch.get_num_threads()]:
             torch.set_num_threads(threads)
-            figures = measure(dataset, replace(settings), device, given.seconds)
-            about = {"benchmark": "training", "dataset": dataset.name, "recipe": name, "dim": given.dim, "threads": threads}
+            with training_precision(device, products_are_large(settings)):
+                about = {"precision": torch.get_float32_matmul_precision()}
+                figures = measure(dataset, replace(settings), device, given.seconds)
+            about |= {"benchmark": "training", "dataset": dataset.name, "recipe": name, "dim": given.dim, "threads": threads}
             about |= {"edges_a_step": settings.sampling.edges, "tile": settings.sampling.tile}
             about |= {"noise_draws": settings.sampling.noise_draws, "noise_rows": settings.sampling.noise_rows, "load": round(os.getloadavg()[0], 1)}
             print(json.dumps({**about, **figures, "environment": environment(device) | {"threads": threads}}), flush=True)

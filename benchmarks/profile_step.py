@@ -23,10 +23,11 @@ from torch.profiler import ProfilerActivity, profile
 from relcode.config import parse_assignments
 from relcode.errors import RelcodeError
 from relcode.graph.dataset import Dataset, load_dataset
+from relcode.ops.precision import training_precision
 from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, initial_state, make_trainer
-from relcode.training.fit import fit_settings
+from relcode.training.fit import LARGE_DIM, fit_settings
 
 TOP = 14  # operations told by name
 STREAM = 1 << 26  # numbers read to measure the speed of memory
@@ -115,7 +116,9 @@ def main() -> None:
     given = parser.parse_args()
     device = torch.device(given.device)
     if given.products:
-        print(json.dumps({"microseconds": products(given.dim), "dim": given.dim, "environment": environment()}, ensure_ascii=False))
+        with training_precision(device, given.dim >= LARGE_DIM["nce"]):
+            about = {"dim": given.dim, "precision": torch.get_float32_matmul_precision(), "environment": environment()}
+            print(json.dumps({"microseconds": products(given.dim), **about}, ensure_ascii=False))
         return
     try:
         dataset = load_dataset(given.dataset)
@@ -124,9 +127,9 @@ def main() -> None:
     torch.use_deterministic_algorithms(device.type == "cpu")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     check_agreement(dataset, device)
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
     for name in given.recipes:
-        print(json.dumps({**measure(dataset, name, given, device), "dim": given.dim, "environment": environment(device)}), flush=True)
+        with training_precision(device, given.dim >= LARGE_DIM[recipe(name).model.objective]):
+            print(json.dumps({**measure(dataset, name, given, device), "dim": given.dim, "environment": environment(device)}), flush=True)
 
 
 if __name__ == "__main__":

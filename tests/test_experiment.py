@@ -25,7 +25,7 @@ from relcode.errors import DataError, DeviceError, NotFinite, OutputError, RunEr
 from relcode.experiment import Advanced, Event, Finished, Started, Validated, choose_device, resume, train
 from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.model import softmax
-from relcode.ops.halves import both
+from relcode.ops.workers import both
 from relcode.runs.run import open_run
 from relcode.training.advance import parameters_finite
 
@@ -567,7 +567,12 @@ def test_small_vectors_have_a_second_thread_for_halves_where_there_are_two(
     monkeypatch.setattr(experiment, "SMALL_DIM", least_dim)
 
     def beside() -> bool:
-        return len(set(both(threading.get_ident, threading.get_ident))) == 2
+        meeting = threading.Barrier(2)
+        try:
+            both(lambda: meeting.wait(timeout=2 if expected else 0.1), lambda: meeting.wait(timeout=2))  # passes only where two are there together
+        except threading.BrokenBarrierError:
+            return False
+        return True
 
     assert {beside() for _ in train(family, short("default", training__epochs=1), tmp_path / "run")} == {expected}
     assert not beside()

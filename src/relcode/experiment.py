@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -26,11 +26,12 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
-from relcode.ops.halves import two_at_once
+from relcode.ops.precision import training_precision
+from relcode.ops.workers import torch_alone
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
 from relcode.training.advance import Trainer, advance, check_finite, initial_state, make_trainer
-from relcode.training.fit import fit_settings, on_cuda
+from relcode.training.fit import fit_settings, on_cuda, products_are_large
 from relcode.training.state import StepStats, TrainState
 
 CHUNK_SECONDS = 0.5  # how long to train between two looks at the clock, the keyboard and the progress bar
@@ -38,7 +39,7 @@ CHECKPOINT_SECONDS = 180.0
 SAVING_SHARE = 0.03  # training waits for checkpoints between validations at most this share of the time: where that is long, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
-SMALL_DIM = 128  # below this size of vectors products are too small to share; a second thread takes half of the softmax's large tables instead
+SMALL_DIM = 128  # below this size of vectors products are too small to share; another thread takes half of the softmax's large tables instead
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
 
 
@@ -292,27 +293,23 @@ def _interruptible() -> Iterator[threading.Event]:
 
 @contextmanager
 def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
-    """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, TF32 products on CUDA."""
-    precision, deterministic = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
+    """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, how products are made."""
+    deterministic = torch.get_deterministic_debug_mode()
     filling = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     exact = settings.training.deterministic or device.type == "cpu"
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    threads = torch.get_num_threads()
-    small = device.type == "cpu" and settings.model.size < SMALL_DIM
-    if small:
-        torch.set_num_threads(1)
+    alone: AbstractContextManager[object] = nullcontext()
+    if device.type == "cpu" and settings.model.size < SMALL_DIM:
+        alone = torch_alone(None if settings.model.objective == "softmax" else 1)
     torch.set_deterministic_debug_mode("error" if exact else "default")  # as use_deterministic_algorithms, which loads torch's compiler: a second
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else precision)
     try:
-        with two_at_once(small and threads > 1):
+        with training_precision(device, products_are_large(settings)), alone:
             yield
     finally:
-        torch.set_num_threads(threads)
         torch.set_deterministic_debug_mode(deterministic)
         torch.utils.deterministic.fill_uninitialized_memory = filling  # type: ignore[attr-defined]
-        torch.set_float32_matmul_precision(precision)
 
 
 def _plain(event: Advanced | Validated) -> dict[str, Any]:

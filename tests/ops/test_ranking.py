@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relcode.ops import ranking
-from relcode.ops.ranking import count_rivals, count_rivals_plain, full_precision
+from relcode.ops.ranking import count_rivals, count_rivals_plain
 
 NEVER = float("-inf")
 
@@ -53,15 +53,3 @@ def test_more_columns_than_floats_can_count_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(ranking, "MOST_COLUMNS", 2)
     with pytest.raises(ValueError, match="at most 2 columns"):
         count_rivals(torch.ones(1, 3), torch.tensor([0]), torch.tensor([0.0]), torch.empty(1, 3))
-
-
-def test_full_precision_holds_inside_and_is_undone_outside() -> None:
-    before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision("medium")
-        with pytest.raises(KeyError), full_precision():
-            assert torch.get_float32_matmul_precision() == "highest"
-            raise KeyError
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
 from relcode.model import softmax
 from relcode.model.parameters import Parameters
-from relcode.ops.halves import two_at_once
+from relcode.ops.workers import torch_alone
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.advance import advance, initial_state, make_trainer
 from relcode.training.fit import fit_settings
@@ -104,7 +105,7 @@ def test_a_step_in_halves_is_the_whole_step_and_its_bits_do_not_depend_on_thread
     for least, side_by_side in ((1 << 60, False), (1, False), (1, True)):
         settings, parameters, batch = prepared(family, **{"softmax__path_tiles": 3, "coder__every": 8.0, **changes})
         monkeypatch.setattr(softmax, "WORTH_SHARING", least)
-        with two_at_once(side_by_side):
+        with torch_alone() if side_by_side else nullcontext():
             result = take_softmax_step(parameters, batch, settings, torch.tensor(0.5), torch.Generator().manual_seed(2))
         ended.append((result, snapshot(parameters)))
     (whole, after), (halves, of_halves), (beside, of_beside) = ended

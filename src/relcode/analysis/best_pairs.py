@@ -23,7 +23,7 @@ from relcode.analysis.evidence import BLOCK_NUMBERS, check_totals, log_share, lo
 from relcode.analysis.found_pairs import NEVER, Best, Pairs, Search, Shifts, order
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
-from relcode.ops.ranking import full_precision
+from relcode.ops.precision import full_precision
 
 LOWEST = -1e30  # of what is not struck out
 FIRST_TAILS = 64  # whose own question is asked first, where heads are given; then twice as many

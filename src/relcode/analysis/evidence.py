@@ -20,7 +20,7 @@ from torch import Tensor
 from relcode.analysis.candidates import Candidates
 from relcode.errors import NotFinite
 from relcode.model.score import Scorer
-from relcode.ops.ranking import full_precision
+from relcode.ops.precision import full_precision
 
 BLOCK_NUMBERS = {"cpu": 2**22, "cuda": 2**27}  # scores held at a time, where no bound on memory says otherwise: 16 MB, which caches like; 512 MB
 KEPT_BYTES = 2**27  # of candidates' vectors, by whoever answers many questions

@@ -21,7 +21,7 @@ from torch import Tensor
 from relcode.analysis.refit import EntityProblem, Refitter
 from relcode.errors import NotFinite
 from relcode.graph.known import KnownAnswers
-from relcode.ops.ranking import full_precision
+from relcode.ops.precision import full_precision
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from relcode.graph.facts import directed
 from relcode.model.score import Scorer, relation_queries
-from relcode.ops.ranking import full_precision
+from relcode.ops.precision import full_precision
 
 NOISE_ENTITIES = 1024  # more other entities than these are represented by as many, drawn once; likewise more answers
 NOISE_EDGES = 4096

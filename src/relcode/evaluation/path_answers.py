@@ -17,7 +17,7 @@ from torch import Tensor
 
 from relcode.errors import NotFinite
 from relcode.model.score import Scorer, relation_queries
-from relcode.ops.ranking import full_precision
+from relcode.ops.precision import full_precision
 
 WIDTH = 32  # entities kept at each step
 NEVER = float("-inf")

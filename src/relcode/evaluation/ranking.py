@@ -25,7 +25,8 @@ from relcode.evaluation.protocol import REALISTIC, Protocol, most_frequent_heads
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import directed
 from relcode.graph.known import KnownAnswers
-from relcode.ops.ranking import MOST_COLUMNS, count_rivals, full_precision
+from relcode.ops.precision import full_precision
+from relcode.ops.ranking import MOST_COLUMNS, count_rivals
 
 MEMORY_BYTES = {"cpu": 2**30, "cuda": 2**32}
 MOST_ROWS = {"cpu": 256, "cuda": 4096}  # enough for products at full speed; on CPU few enough that a block stays in the cache of 15,000 candidates

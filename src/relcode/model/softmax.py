@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from relcode.ops.halves import both
 from relcode.ops.softmax import softmax_
 from relcode.ops.tiles import PlainTiles
+from relcode.ops.workers import both
 
 ALIGNED = 64  # entities
 CACHED, CACHED_VECTORS = 1 << 18, 1 << 20  # numbers of a table of scores, and of all vectors, that stay in a core's caches

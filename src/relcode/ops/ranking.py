@@ -7,9 +7,6 @@ s is a block of scores, a row a query and a column a candidate; a row may be ask
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
@@ -41,14 +38,3 @@ def count_rivals(score_BC: Tensor, row_G: Tensor, gold_G: Tensor, scratch_BC: Te
         none_G = torch.zeros_like(row_G)
         return none_G, none_G
     return torch.cat(better).long(), torch.cat(equal).long()
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Make float32 products with all of float32's digits inside: training may allow fewer, but ranks are decided by the last ones."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -20,11 +20,14 @@ from typing import TypeVar
 import torch
 
 Piece = TypeVar("Piece")
+First = TypeVar("First")
+Second = TypeVar("Second")
 _threads: ContextVar[int] = ContextVar("threads", default=0)  # where torch has been told to run on one
 
 
 def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
     """Do ``work`` on every piece, on as many threads as torch has been given; return when all are done."""
+    pieces = list(pieces)
     waiting, lock = iter(pieces), threading.Lock()
 
     def take_all() -> None:
@@ -37,7 +40,7 @@ def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
             work(piece)
 
     with torch_alone() as threads:
-        helpers = [_pool(threads).submit(take_all) for _ in range(threads - 1)]
+        helpers = [_pool(threads).submit(take_all) for _ in range(min(threads, len(pieces)) - 1)]
         try:
             take_all()
         finally:
@@ -46,9 +49,23 @@ def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
             helper.result()
 
 
+def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """Do both and return what they return: shared where torch runs alone (:func:`torch_alone`), else one after the other on torch's own threads.
+
+    Neither may touch what the other writes, and how work is cut in two must depend on its size alone, never on where this is called.
+    """
+    if not _threads.get():
+        return first(), second()
+    one: list[First] = []
+    other: list[Second] = []
+    pieces: list[Callable[[], None]] = [lambda: one.append(first()), lambda: other.append(second())]
+    share(lambda piece: piece(), pieces)
+    return one[0], other[0]
+
+
 @contextmanager
-def torch_alone() -> Iterator[int]:
-    """Let every product run on the thread that asks for it; yield on how many threads pieces are shared, which is what torch had been given.
+def torch_alone(most: int | None = None) -> Iterator[int]:
+    """Let every product run on the thread that asks for it; yield on how many threads pieces are shared: as many as torch had, or ``most``.
 
     Around all that a step does: threads that torch has used wait busily for some time for the next product, where they are in the way.
     """
@@ -56,14 +73,15 @@ def torch_alone() -> Iterator[int]:
     if given:
         yield given
         return
-    threads = torch.get_num_threads()
-    token = _threads.set(threads)
+    before = torch.get_num_threads()
+    threads = min(before, most or before)
+    _threads.set(threads)
     torch.set_num_threads(1)  # threads that begin from now on have it too
     try:
         yield threads
     finally:
-        _threads.reset(token)
-        torch.set_num_threads(threads)
+        _threads.set(0)  # by value: a generator that has this around it may be ended elsewhere than it was begun
+        torch.set_num_threads(before)
 
 
 @functools.cache

@@ -9,6 +9,8 @@ from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
 from relcode.recipes import DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device
 
+LARGE_DIM = {"softmax": 128, "nce": 192}  # size of vectors from which products are large, by objective
+
 
 def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
     """Return the settings with everything filled in that depends on the data, or on where training runs."""
@@ -37,3 +39,8 @@ def shape_of(dataset: Dataset) -> DataShape:
         pairs=len(torch.unique(pair_N)),
         questions=sum(asked),
     )
+
+
+def products_are_large(settings: Settings) -> bool:
+    """Say whether a step's products on the CPU are large: many rows with all entities (softmax), or runs of few rows with a matrix (NCE)."""
+    return settings.model.size >= LARGE_DIM[settings.model.objective]

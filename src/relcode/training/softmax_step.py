@@ -17,12 +17,12 @@ from relcode.model.softmax import (
     question_gradients,
     sampled_softmax,
 )
-from relcode.ops.halves import both
 from relcode.ops.outer import climb_outer_
 from relcode.ops.rows import row_counts
 from relcode.ops.streams import side_by_side
 from relcode.ops.tiles import tiles_of
 from relcode.ops.triton import has_kernels
+from relcode.ops.workers import both
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.adagrad import adagrad_, adagrad_rows_
 from relcode.training.coder import CoderTurn

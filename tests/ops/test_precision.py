@@ -1,0 +1,85 @@
+"""Which precision products are made with: what is exact is chosen, what is not is left alone, and what was before comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from relcode.ops import precision
+from relcode.ops.precision import asks_onednn, full_precision, is_exact, onednn_is_exact, training_precision
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture(params=["highest", "high", "medium"])
+def before(request: pytest.FixtureRequest) -> Iterator[str]:
+    usual = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(request.param)
+    yield request.param
+    torch.set_float32_matmul_precision(usual)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, exact: bool, cuda: bool = False) -> None:
+    monkeypatch.setattr(precision, "onednn_is_exact", lambda: exact)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+
+
+@pytest.mark.parametrize(("exact", "cuda", "expected"), [(True, False, "medium"), (False, False, "highest"), (True, True, "highest")])
+def test_full_precision_holds_inside_and_is_undone_outside(
+    before: str, monkeypatch: pytest.MonkeyPatch, exact: bool, cuda: bool, expected: str
+) -> None:
+    pretend(monkeypatch, exact, cuda)
+    with pytest.raises(KeyError), full_precision():
+        assert torch.get_float32_matmul_precision() == expected
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize(
+    ("device", "large", "exact", "expected"),
+    [
+        (CPU, True, True, "medium"),
+        (CPU, True, False, "highest"),
+        (CPU, False, True, "highest"),
+        (CUDA, True, True, "high"),
+        (CUDA, False, False, "high"),
+    ],
+)
+def test_training_takes_the_fastest_that_loses_nothing_there(
+    before: str, monkeypatch: pytest.MonkeyPatch, device: torch.device, large: bool, exact: bool, expected: str
+) -> None:
+    pretend(monkeypatch, exact)
+    with training_precision(device, large):
+        assert torch.get_float32_matmul_precision() == expected and asks_onednn() == (expected == "medium")
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_float32_is_exact_and_rounding_to_bfloat16_is_seen(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_exact("highest") and torch.get_float32_matmul_precision() == before
+    product = torch.bmm
+    monkeypatch.setattr(
+        torch, "bmm", lambda x, w: product(x.bfloat16().to(x.dtype), w.bfloat16().to(w.dtype)) if x.dtype == torch.float32 else product(x, w)
+    )
+    assert not is_exact("highest")
+
+
+@pytest.mark.parametrize(("capability", "amd", "exact", "expected"), [("AVX512", True, True, True), ("AVX512", True, False, False)])
+def test_what_is_not_exact_is_not_taken(monkeypatch: pytest.MonkeyPatch, capability: str, amd: bool, exact: bool, expected: bool) -> None:
+    monkeypatch.setattr(precision, "is_exact", lambda name: exact and name == "medium")
+    monkeypatch.setattr(precision, "_is_amd", lambda: amd)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert onednn_is_exact.__wrapped__() is expected
+
+
+@pytest.mark.parametrize(("capability", "amd"), [("AVX2", True), ("AVX512", False), ("DEFAULT", False)])
+def test_other_processors_are_not_even_asked(monkeypatch: pytest.MonkeyPatch, capability: str, amd: bool) -> None:
+    monkeypatch.setattr(precision, "is_exact", lambda name: pytest.fail("asked"))
+    monkeypatch.setattr(precision, "_is_amd", lambda: amd)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert onednn_is_exact.__wrapped__() is False
+
+
+def test_this_processor_loses_nothing_where_it_is_chosen() -> None:
+    assert not onednn_is_exact() or is_exact("medium")

@@ -30,7 +30,6 @@ from relcode.runs.environment import environment
 from relcode.sampling.facts import FactStream
 from relcode.sampling.noise import NoiseSource
 from relcode.training.advance import Trainer, advance, check_finite
-from relcode.training.fit import LARGE_DIM
 from relcode.training.state import TrainState
 
 AXES = ("edges", "dim", "relations", "entities")
@@ -169,7 +168,7 @@ def main() -> None:
     for name in AXES:
         chosen = getattr(given, name)
         for size in SIZES[device.type][name] if chosen is None else numbers(chosen):
-            with training_precision(device, {**at, name: size}["dim"] >= LARGE_DIM["nce"]):
+            with training_precision(device, large=False):
                 points.setdefault(name, []).append(point({**at, name: size}, given.facts, device, given.seconds))
             print(f"{LABELS[name]} {size:,}: {points[name][-1]['edges_per_second']:,} edges/s", file=sys.stderr, flush=True)
     record = {"benchmark": "scaling", "recipe": "base", "at": at, "points": points, "product_gflops": round(product_gflops(device)[0], 1)}

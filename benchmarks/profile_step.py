@@ -27,7 +27,7 @@ from relcode.ops.precision import training_precision
 from relcode.recipes import recipe
 from relcode.runs.environment import environment
 from relcode.training.advance import advance, initial_state, make_trainer
-from relcode.training.fit import LARGE_DIM, fit_settings
+from relcode.training.fit import fit_settings, products_are_large
 
 TOP = 14  # operations told by name
 STREAM = 1 << 26  # numbers read to measure the speed of memory
@@ -116,7 +116,7 @@ def main() -> None:
     given = parser.parse_args()
     device = torch.device(given.device)
     if given.products:
-        with training_precision(device, given.dim >= LARGE_DIM["nce"]):
+        with training_precision(device, large=False):
             about = {"dim": given.dim, "precision": torch.get_float32_matmul_precision(), "environment": environment()}
             print(json.dumps({"microseconds": products(given.dim), **about}, ensure_ascii=False))
         return
@@ -128,7 +128,7 @@ def main() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     check_agreement(dataset, device)
     for name in given.recipes:
-        with training_precision(device, given.dim >= LARGE_DIM[recipe(name).model.objective]):
+        with training_precision(device, products_are_large(recipe(name).with_values({"model.dim": given.dim}))):
             print(json.dumps({**measure(dataset, name, given, device), "dim": given.dim, "environment": environment(device)}), flush=True)
 
 

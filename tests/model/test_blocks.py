@@ -11,7 +11,6 @@ from torch import Tensor
 from walked import Walk, batch_of, random_walks
 
 import relcode.model.blocks as blocks_module
-import relcode.ops.tiles as tiles_module
 from relcode.model.blocks import block_gradients, blocks_of
 from relcode.model.paths import NceRule, PathGradients, path_gradients
 from relcode.ops.room import Room
@@ -19,12 +18,6 @@ from relcode.sampling.batches import PathBatch
 
 ENTITIES, DIRECTED, D, DRAWS = 6, 5, 3, 4
 RULE = NceRule(noises=3, curves=False)
-
-
-@pytest.fixture(params=[False, True], autouse=True)
-def runs_in_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan runs as for oneDNN, and as they are."""
-    monkeypatch.setattr(tiles_module, "asks_onednn", lambda: request.param)
 
 
 def covered(rows: int, groups: int) -> list[tuple[int, int]]:

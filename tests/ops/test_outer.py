@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-import relcode.ops.outer as outer_module
 from relcode.ops.outer import climb_once_, climb_outer_, plain_climb_outer_
-
-
-@pytest.fixture(params=[False, True], autouse=True)
-def runs_in_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan runs as for oneDNN, and as they are."""
-    monkeypatch.setattr(outer_module, "asks_onednn", lambda: request.param)
 
 
 def test_a_first_step_by_hand() -> None:

@@ -6,17 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-import relcode.ops.tiles as tiles_module
 from relcode.ops.tiles import CpuTiles, CudaTiles, PlainTiles, matrix_norms, tiles_of
 
 VERSIONS = [PlainTiles, CpuTiles, CudaTiles]  # the batched version is plain torch: it can be checked where there is no CUDA
 LAYOUTS = [[0], [3], [0, 0, 0], [0, 1, 3], [1, 1, 3, 3, 3, 0], [2, 0, 2, 2, 1, 0]]
-
-
-@pytest.fixture(params=[False, True], autouse=True)
-def runs_in_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plan runs as for oneDNN, and as they are."""
-    monkeypatch.setattr(tiles_module, "asks_onednn", lambda: request.param)
 
 
 def gaussian(*shape: int, seed: int = 0) -> Tensor:

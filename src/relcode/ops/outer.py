@@ -11,14 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from relcode.ops.precision import asks_onednn
-from relcode.ops.room import room_of_thread
-from relcode.ops.runs import Plan, Stretch
 from relcode.ops.triton import kernels
 from relcode.ops.workers import share
 
 EPSILON = 1e-10  # so that a number whose gradient is zero stays where it is
-CACHED = 3 << 16  # numbers of sums of outer products that stay in a core's cache until they are used
 
 
 def plain_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:
@@ -38,30 +34,23 @@ def climb_once_(value: Tensor, square: Tensor, ascent: Tensor, rate: float) -> N
 
 
 def cpu_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:
-    """Move matrices along Σ xᵀ y, one product for a relation or for a stretch of them (:mod:`relcode.ops.runs`); these are shared among threads."""
+    """Move matrices along Σ xᵀ y, one product a relation, relations shared among threads."""
     order_P: Tensor | None = None
     if not bool((relation_P.diff() >= 0).all()):
         relation_P, order_P = torch.sort(relation_P, stable=True)
     relation_X, count_X = torch.unique_consecutive(relation_P, return_counts=True)
-    D, step = value_SDD.shape[-1], float(rate)
-    plan = Plan.of(relation_X.tolist(), count_X.tolist(), asks_onednn(), max(1, CACHED // (D * D)))
-    row_Z = plan.row_Z if order_P is None else order_P[plan.row_Z]
+    step = float(rate)
 
-    def move(each: Stretch) -> None:
-        if order_P is None and each.count == 1:
-            x_XD, y_XD = x_PD[each.first : each.last], y_PD[each.first : each.last]
+    def move(run: tuple[int, int, int]) -> None:
+        relation, first, last = run
+        if order_P is None:
+            x_XD, y_XD = x_PD[first:last], y_PD[first:last]
         else:
-            here = slice(each.begin, each.end)
-            fill_X = (~plan.own_Z[here]).nonzero()[:, 0]
-            x_XD, y_XD = (part_PD[row_Z[here]].index_fill_(0, fill_X, 0) for part_PD in (x_PD, y_PD))
-        sum_RDD, moved = room_of_thread().take("outer", (each.count, D, D), value_SDD), slice(each.relation, each.relation + each.count)
-        if each.count == 1:
-            torch.mm(x_XD.T, y_XD, out=sum_RDD[0])
-        else:
-            torch.bmm(x_XD.view(each.count, -1, D).mT, y_XD.view(each.count, -1, D), out=sum_RDD)
-        climb_once_(value_SDD[moved], square_SDD[moved], sum_RDD, step)
+            x_XD, y_XD = x_PD.index_select(0, order_P[first:last]), y_PD.index_select(0, order_P[first:last])
+        climb_once_(value_SDD[relation], square_SDD[relation], x_XD.T @ y_XD, step)
 
-    share(move, plan.stretches)
+    last_X = count_X.cumsum(0)
+    share(move, zip(relation_X.tolist(), (last_X - count_X).tolist(), last_X.tolist(), strict=True))
 
 
 def climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:

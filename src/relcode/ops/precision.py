@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 
 MOST_ERROR = 2e-6  # of the largest number of a product: ten times what float32 makes of it
+LARGE_DIM = 128  # size of vectors or matrices from which it is worth asking oneDNN, for products of many rows
 
 
 def is_exact(precision: str) -> bool:
@@ -36,11 +37,6 @@ def is_exact(precision: str) -> bool:
 def onednn_is_exact() -> bool:
     """Say whether "medium" is worth asking for on this processor, and loses nothing."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _is_amd() and is_exact("medium")
-
-
-def asks_onednn() -> bool:
-    """Say whether float32 products on the CPU go to oneDNN now."""
-    return torch.get_float32_matmul_precision() == "medium"
 
 
 def _is_amd() -> bool:

@@ -20,9 +20,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from relcode.ops.precision import asks_onednn
-from relcode.ops.room import room_of_thread
-from relcode.ops.runs import Plan
 from relcode.ops.triton import kernels
 from relcode.ops.workers import share
 
@@ -66,7 +63,7 @@ class PlainTiles:
 
 
 class CpuTiles(PlainTiles):
-    """One product for each run of neighbouring tiles of a relation, or for a stretch of short runs, with the matrices where they lie."""
+    """One product for each run of neighbouring tiles of a relation, with the matrix where it lies."""
 
     def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
         """Find the runs."""
@@ -74,7 +71,7 @@ class CpuTiles(PlainTiles):
         relation_X, length_X = torch.unique_consecutive(relation_T, return_counts=True)
         self.relations: list[int] = relation_X.tolist()
         self.lengths: list[int] = length_X.tolist()
-        self.plans: dict[int, Plan] = {}
+        self.scales: list[float] = [1.0] * len(self.relations) if scale_S is None else scale_S[relation_X].tolist()
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
@@ -88,34 +85,15 @@ class CpuTiles(PlainTiles):
 
     def multiply(self, x_XD: Tensor, y_XD: Tensor, back: bool = False) -> None:
         """Write x M_r (x M_rᵀ where ``back``) of all rows to y."""
-        plan, room = self._plan(len(x_XD) // max(1, len(self.relation_T))), room_of_thread()
-        matrix_SDD, D = self.matrix_SDD.transpose(1, 2) if back else self.matrix_SDD, x_XD.shape[1]
-        x_ZD, y_ZD = x_XD, y_XD
-        if not plan.as_they_are:
-            x_ZD, y_ZD = (room.take(name, (len(plan.row_Z), D), x_XD) for name in ("x of runs", "y of runs"))
-            torch.index_select(x_XD, 0, plan.row_Z, out=x_ZD)
-        for each in plan.stretches:
-            here, matrices = slice(each.begin, each.end), slice(each.relation, each.relation + each.count)
-            if each.count == 1:
-                torch.mm(x_ZD[here], matrix_SDD[each.relation], out=y_ZD[here])
-            else:
-                torch.bmm(x_ZD[here].view(each.count, -1, D), matrix_SDD[matrices], out=y_ZD[here].view(each.count, -1, D))
-        if not plan.as_they_are:
-            torch.index_select(y_ZD, 0, plan.place_X, out=y_XD)
-        if self.scale_S is not None:
-            y_XD.view(len(self.relation_T), -1).mul_(self.scale_S[self.relation_T][:, None])
+        for relation, scale, x_RD, y_RD in zip(self.relations, self.scales, self._runs(x_XD), self._runs(y_XD), strict=True):
+            matrix_DD = self.matrix_SDD[relation]
+            torch.addmm(y_RD, x_RD, matrix_DD.T if back else matrix_DD, beta=0, alpha=scale, out=y_RD)
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w."""
         rates = rate_S[self.relations].tolist()
         for relation, rate, x_XD, g_XD in zip(self.relations, rates, self._runs(x_TWD.flatten(0, 1)), self._runs(g_TWD.flatten(0, 1)), strict=True):
             self.matrix_SDD[relation].addmm_(x_XD.T, g_XD, alpha=rate)
-
-    def _plan(self, width: int) -> Plan:
-        """Return the plan for tiles of ``width`` rows, made on first use."""
-        if width not in self.plans:
-            self.plans[width] = Plan.of(self.relations, [length * width for length in self.lengths], asks_onednn())
-        return self.plans[width]
 
     def _runs(self, x_XD: Tensor) -> tuple[Tensor, ...]:
         """Return the rows of each run as one matrix."""

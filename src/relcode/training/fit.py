@@ -7,9 +7,8 @@ import torch
 from relcode.config import Settings
 from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
+from relcode.ops.precision import LARGE_DIM
 from relcode.recipes import DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device
-
-LARGE_DIM = {"softmax": 128, "nce": 192}  # size of vectors from which products are large, by objective
 
 
 def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
@@ -42,5 +41,5 @@ def shape_of(dataset: Dataset) -> DataShape:
 
 
 def products_are_large(settings: Settings) -> bool:
-    """Say whether a step's products on the CPU are large: many rows with all entities (softmax), or runs of few rows with a matrix (NCE)."""
-    return settings.model.size >= LARGE_DIM[settings.model.objective]
+    """Say whether a step's products on the CPU are large: many rows with all entities (softmax) are, runs of few rows with a matrix (NCE) are not."""
+    return settings.model.objective == "softmax" and settings.model.size >= LARGE_DIM

@@ -13,6 +13,7 @@ from relcode.model.blocks import block_gradients
 from relcode.model.orthogonality import orthogonal_pull, pull_once_
 from relcode.model.parameters import Parameters, shrink
 from relcode.model.paths import NceRule, PathGradients, path_gradients
+from relcode.ops.precision import LARGE_DIM, training_precision
 from relcode.ops.room import Room
 from relcode.ops.rows import row_counts
 from relcode.ops.streams import side_by_side
@@ -159,7 +160,8 @@ def pull_towards_orthogonal_(parameters: Parameters, count_S: Tensor, rate: Tens
     rate_J = rate * (expected / len(relation_J)) * repeats_J
     if not count_S.is_cuda:  # where their number may depend on the data: each matrix once
         rates = dict(zip(relation_J.tolist(), rate_J.tolist(), strict=True))
-        share(lambda relation: pull_once_(parameters.matrix_SDD[relation], rates[relation]), rates)
+        with training_precision(count_S.device, parameters.matrix_SDD.shape[-1] >= LARGE_DIM):
+            share(lambda relation: pull_once_(parameters.matrix_SDD[relation], rates[relation]), rates)
         return
     pull_JDD, safe_J = orthogonal_pull(parameters.matrix_SDD[relation_J])
     step_J = torch.minimum(rate_J, safe_J) / repeats_J

@@ -127,6 +127,8 @@ def test_the_penalty_follows_the_density() -> None:
 def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() -> None:
     initial = {name: fit_softmax(recipe("default"), shape).model.initial for name, shape in SHAPES.items()}
     assert initial == {name: "identity" if name == "wn18rr" else "small" for name in SHAPES}
+    traceless = {name: fit_softmax(recipe("default"), shape).coder.traceless for name, shape in SHAPES.items()}
+    assert traceless == {name: name == "wn18rr" for name in SHAPES}  # whose part of the identity all share
 
 
 def test_vectors_are_larger_on_cuda_where_matrices_are_few_enough() -> None:

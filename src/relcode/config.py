@@ -201,6 +201,7 @@ class CoderSettings(_Checked):
 
     start: float = option(0.0, "share of the run after which the autoencoder begins to learn and to pull", _SHARE)
     begin: Literal["random", "factors"] = option("random", "encoder and decoder begin at random, or from a factorisation of the matrices' cosines")
+    traceless: bool | None = option(False, "look at matrices without their part of the identity (none: where they begin near it)")
     rate: float | None = option(0.25, "first rate of encoder and decoder (none: 0.25, less where d > 256)", _POSITIVE)
     decay: float = option(2.0**-14, "fall of that rate, also their weight decay", _WEIGHT)
     matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)

@@ -67,7 +67,13 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
         settings,
         model=replace(settings.model, dim=settings.model.dim or fitting_dim(num_facts)),
         sampling=replace(settings.sampling, edges=edges),
-        coder=replace(settings.coder, every=every, rate=settings.coder.rate or 0.25, scale=settings.coder.scale or 1.0),
+        coder=replace(
+            settings.coder,
+            every=every,
+            traceless=bool(settings.coder.traceless),
+            rate=settings.coder.rate or 0.25,
+            scale=settings.coder.scale or 1.0,
+        ),
         training=replace(settings.training, epochs=settings.training.epochs or 100),
     )
 
@@ -98,7 +104,7 @@ def default() -> Settings:
     return Settings(
         recipe="default",
         model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial=None),
-        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", rate=None, scale=None, matrix_rate=2.0**-3, sparsity=0.15),
+        coder=CoderSettings(start=0.5, begin="factors", draw="uniform", traceless=None, rate=None, scale=None, matrix_rate=2.0**-3, sparsity=0.15),
         training=TrainingSettings(epochs=None),
     )
 
@@ -173,7 +179,8 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     composition suffers first. The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
     questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
-    there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
+    there are hardly any among few relations; the autoencoder then looks at what a matrix has beside the identity. Images are held shorter where many
+    relations join pairs that hardly another one joins (FB15k-237).
     The autoencoder's similarities begin at √(d/c), and a step moves a code by d times the rate: beyond d = 256 both are brought back to what they are
     there, or codes overshoot and fall to 0.
     """
@@ -192,11 +199,12 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     every = settings.coder.every or max(LEAST_EVERY, round(asked / (2 * max(1, shape.relations) * CODER_UPDATES), 1))
     tiles = softmax.path_tiles or max(1, questions // (4 * softmax.path_tile))
     near_identity = shape.relations <= FEW_RELATIONS and facts >= MANY_FACTS * max(1, shape.relations)
+    initial = settings.model.initial or ("identity" if near_identity else "small")
     single_pairs = facts >= SMALL_FACTS and facts < MANY_A_PAIR * shape.pairs
     image_share = (0.75 if single_pairs and not near_identity else 0.5) if softmax.image_share is None else softmax.image_share
     return replace(
         settings,
-        model=replace(settings.model, dim=dim, initial=settings.model.initial or ("identity" if near_identity else "small")),
+        model=replace(settings.model, dim=dim, initial=initial),
         softmax=replace(
             softmax,
             questions=questions,
@@ -211,6 +219,7 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
         coder=replace(
             settings.coder,
             every=every,
+            traceless=initial in ("identity", "leaning") if settings.coder.traceless is None else settings.coder.traceless,
             rate=settings.coder.rate or 0.25 * min(1.0, 256 / dim),
             scale=settings.coder.scale or round(min(1.0, math.sqrt(256 / dim)), 4),
         ),

@@ -16,6 +16,7 @@ from relcode.model.autoencoder import (
     flatten_matrices,
     smooth_relu,
     smooth_relu_slope,
+    without_identity,
 )
 
 D, C = 3, 4
@@ -83,6 +84,14 @@ def test_matrices_are_flattened_row_by_row_at_norm_root_d() -> None:
     assert torch.allclose(flat_XQ[1], torch.tensor([0.0, 0.0, 0.0, -math.sqrt(2)], dtype=torch.float64))
     assert flatten_matrices(torch.zeros(1, 2, 2)).tolist() == [[0, 0, 0, 0]]
     assert flatten_matrices(torch.full((1, 2, 2), 1e9)).norm().item() == pytest.approx(math.sqrt(2))
+
+
+def test_the_part_of_the_identity_by_hand() -> None:
+    matrix_DD = torch.tensor([[3.0, 2.0], [5.0, 1.0]])
+    assert torch.equal(
+        without_identity(torch.stack([matrix_DD, 4 * torch.eye(2)])), torch.tensor([[[1.0, 2.0], [5.0, -1.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    )
+    assert torch.equal(matrix_DD, torch.tensor([[3.0, 2.0], [5.0, 1.0]]))  # untouched
 
 
 def test_the_smoothed_relu_at_its_corners() -> None:

@@ -12,12 +12,14 @@ import relcode.training.advance as advance_module
 from relcode.config import Settings
 from relcode.errors import NotFinite
 from relcode.graph.dataset import Dataset
-from relcode.model.parameters import Parameters
+from relcode.model.autoencoder import codes
+from relcode.model.parameters import Parameters, initial_parameters
 from relcode.recipes import RECIPES
 from relcode.sampling.facts import FactStream
 from relcode.sampling.questions import QuestionStream
 from relcode.sampling.walks import WalkStream
-from relcode.training.advance import advance, anneal_factor, check_finite, initial_state, make_trainer, parameters_finite
+from relcode.training.advance import advance, anneal_factor, begin_coder_, check_finite, initial_state, make_trainer, parameters_finite
+from relcode.training.coder import CoderTurn
 from relcode.training.state import StepStats, TrainState
 from relcode.training.step import StepResult, take_step
 
@@ -292,3 +294,32 @@ def test_the_autoencoder_begins_when_it_is_told_to(family: Dataset) -> None:
 def test_the_autoencoder_speaks_from_the_first_step_where_nothing_else_is_said(family: Dataset) -> None:
     state, _ = trained(family, small("joint"), [1])
     assert state.parameters.coder_count is not None and float(state.parameters.coder_count) > 0
+
+
+@pytest.mark.parametrize("begin", ["random", "factors"])
+def test_a_coder_without_the_identity_never_learns_of_it(begin: str, family: Dataset) -> None:
+    settings = small("default", model__initial="identity", coder__start=0.0, coder__begin=begin, coder__traceless=True)
+    parameters = trained(family, settings, [10])[0].parameters
+    eye_Q = torch.eye(settings.model.size).flatten()
+    for rows_CQ in (parameters.encoder_CQ, parameters.decoder_CQ):
+        assert rows_CQ is not None and float((rows_CQ @ eye_Q).abs().max()) < 1e-4 * float(rows_CQ.norm())
+    shared = parameters.matrix_SDD.diagonal(dim1=1, dim2=2).mean(1)
+    assert float(shared.min()) > 0.3  # which all matrices still have
+
+
+def test_codes_of_matrices_near_the_identity_live_on_where_it_is_left_out() -> None:
+    """All matrices are 2 I and something of their own, four topics among them: looked at with the identity, all relations fall on one dimension."""
+    generator, S, D = torch.Generator().manual_seed(0), 20, 32
+    topic_KDD, own_SDD = (torch.randn(count, D, D, generator=generator) / math.sqrt(D) / 2 for count in (4, S))
+    used = {}
+    for traceless in (False, True):
+        settings = small("default", model__dim=D, model__code_dim=8, coder__begin="factors", coder__matrix_rate=0.0, coder__traceless=traceless)
+        parameters = initial_parameters(2, S, settings, torch.Generator().manual_seed(0), CPU)
+        parameters.matrix_SDD.copy_(2 * torch.eye(D) + topic_KDD[torch.arange(S) % 4] + own_SDD)
+        begin_coder_(parameters, settings.coder)
+        for step in range(400):
+            CoderTurn(parameters, torch.ones(S), settings, 4.0, torch.tensor(1 - step / 400), generator).learn_()
+        assert parameters.encoder_CQ is not None
+        code_SC = codes(parameters.matrix_SDD, parameters.encoder_CQ)
+        used[traceless] = len(code_SC.argmax(1)[code_SC.amax(1) > 0].unique())
+    assert used[False] <= 2 and used[True] >= 4

@@ -30,6 +30,12 @@ def flatten_matrices(matrix_XDD: Tensor) -> Tensor:
     return flat_XQ * (math.sqrt(matrix_XDD.shape[-1]) / flat_XQ.norm(dim=1, keepdim=True).clamp_min(1e-30))
 
 
+def without_identity(matrix_XDD: Tensor) -> Tensor:
+    """Return M − (tr M / d) I for each matrix: where all begin near the identity they share it, and similarities would speak of little else."""
+    eye_DD = torch.eye(matrix_XDD.shape[-1], dtype=matrix_XDD.dtype, device=matrix_XDD.device)
+    return matrix_XDD - matrix_XDD.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] * eye_DD
+
+
 def smooth_relu(x: Tensor) -> Tensor:
     """Return the program's smoothed ReLU: 0 below −2, 2(½ + x/4)² between −2 and 2, x above 2 (so ½ at x = 0)."""
     return torch.where(x > 2, x, 2 * (0.5 + x.clamp(-2, 2) / 4) ** 2)

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from relcode.config import SamplingSettings, Settings
+from relcode.config import CoderSettings, SamplingSettings, Settings
 from relcode.errors import NotFinite
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
 from relcode.graph.facts import directed
 from relcode.graph.implied import implied_facts
+from relcode.model.autoencoder import without_identity
 from relcode.model.factors import factor_coder
 from relcode.model.parameters import Parameters, initial_parameters
 from relcode.ops.room import Room
@@ -60,7 +61,7 @@ class Stepper:
         speaks = self.settings.model.autoencoder and progress >= self.settings.coder.start
         self.spoken += speaks
         if speaks and self.must_begin:
-            begin_coder_(self.parameters, self.settings.coder.begin)
+            begin_coder_(self.parameters, self.settings.coder)
             self.must_begin = False
         if not self.parameters.head_ED.is_cuda:
             shares = self.settings.model.objective == "nce" and self.settings.updates.rule == "adagrad"  # pieces among threads of its own
@@ -167,13 +168,20 @@ def initial_state(dataset: Dataset, settings: Settings, device: torch.device) ->
     return TrainState(parameters, 0, torch.Generator(device).manual_seed(seed + 1))
 
 
-def begin_coder_(parameters: Parameters, begin: str) -> None:
-    """Set encoder and decoder, in place, to where they begin: where they were drawn, or at the factors of the matrices' cosines."""
-    if begin == "factors":
-        assert parameters.encoder_CQ is not None and parameters.decoder_CQ is not None
-        encoder_CQ, decoder_CQ = factor_coder(parameters.matrix_SDD, len(parameters.encoder_CQ))
-        parameters.encoder_CQ.copy_(encoder_CQ)
-        parameters.decoder_CQ.copy_(decoder_CQ)
+def begin_coder_(parameters: Parameters, settings: CoderSettings) -> None:
+    """Set encoder and decoder, in place, to where they begin: where they were drawn, or at the factors of the matrices' cosines.
+
+    A coder that does not look at the identity begins without it, and never learns of it: when codes are read, A I = 0.
+    """
+    encoder_CQ, decoder_CQ, matrix_SDD = parameters.encoder_CQ, parameters.decoder_CQ, parameters.matrix_SDD
+    assert encoder_CQ is not None and decoder_CQ is not None
+    if settings.begin == "factors":
+        seen_SDD = without_identity(matrix_SDD) if settings.traceless else matrix_SDD
+        for begun_CQ, found_CQ in zip((encoder_CQ, decoder_CQ), factor_coder(seen_SDD, len(encoder_CQ)), strict=True):
+            begun_CQ.copy_(found_CQ)
+    elif settings.traceless:
+        for begun_CQ in (encoder_CQ, decoder_CQ):
+            begun_CQ.copy_(without_identity(begun_CQ.unflatten(1, matrix_SDD.shape[1:])).flatten(1))
 
 
 def anneal_factor(progress: float, anneal: bool) -> float:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from relcode.config import Settings
-from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices
+from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices, without_identity
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale
 from relcode.ops.rows import cumulative, draw_rows, row_counts
 
@@ -43,7 +43,8 @@ class CoderTurn:
         self.factor = anneal * (due / (steps * shape[1]))
         rate_XJ = coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[self.relation_XJ])
         drawn_XIDD = parameters.matrix_SDD[torch.cat([self.relation_XJ, noise_XJK.flatten(1)], dim=1)]
-        self.flat_XIQ = flatten_matrices(drawn_XIDD.flatten(0, 1)).unflatten(0, drawn_XIDD.shape[:2])
+        seen_XDD = drawn_XIDD.flatten(0, 1)
+        self.flat_XIQ = flatten_matrices(without_identity(seen_XDD) if coder.traceless else seen_XDD).unflatten(0, drawn_XIDD.shape[:2])
         self.rate_XJ = rate_XJ.float() * self.factor
         if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
             self.rate_XJ = self.rate_XJ / matrix_scale(drawn_XIDD[:, : shape[1]].flatten(0, 1), True).view(shape)

@@ -26,7 +26,10 @@ COUNTS = [[1], [0, 3, 0, 1], [40, 0, 33, 2, 64]]
 SIZES = [5, 64, 70]
 
 
-@pytest.mark.skipif(INTERPRETED or not HAS_TRITON, reason="this is the interpreter's own process, or Triton is not installed")
+@pytest.mark.skipif(
+    INTERPRETED or not HAS_TRITON or torch.cuda.is_available(),
+    reason="the interpreter's own process, no Triton, or CUDA, where the kernels themselves run",
+)
 def test_the_kernels_by_the_interpreter() -> None:
     """Triton must know of its interpreter before it is imported, so all tests below run once more in a process of their own."""
     surroundings = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}

@@ -214,13 +214,13 @@ def records_section(files: Mapping[str, Record], link: str) -> list[str]:
     """Return where each training was made, how long it took, and the commands."""
     lines = ["## The trainings", "", "Edges/s is over all of training, validations and checkpoints included; peak memory is the device's.", ""]
     lines += [
-        "| training | epochs | training s | edges/s | evaluation s | peak MB | two largest of a code | device | commit |",
+        "| training | epochs | training s | edges/s | evaluation s | peak MB | two largest of a code; relations without one | device | commit |",
         "|---|" + "--:|" * 6 + "---|---|",
     ]
     ordered = sorted(files.items(), key=lambda item: (item[1]["dataset"], item[1]["variant"], item[1]["seed"], item[1]["environment"]["made"]))
     for name, record in ordered:
         place = record["environment"]
-        codes = "" if not record.get("codes") else f"{record['codes']['two_largest']:.0%}"
+        codes = "" if not record.get("codes") else "{two_largest:.0%}; {zero_codes} of {relations}".format(**record["codes"])
         figures = [f"{record['epochs']:.0f}", f"{record['training_seconds']:.0f}", f"{record['edges_per_second'] or 0:,.0f}"]
         figures += [f"{record['evaluation_seconds']:.2f}" if "evaluation_seconds" in record else record["status"]]
         figures += [f"{record['peak_bytes'] / 1e6:,.0f}", codes, place["device"], place["commit"]]

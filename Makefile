@@ -29,7 +29,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(DEMO_READY): $(FILES) | $(BIN)/python
-	$(PIP) install -c constraints.txt -e '.[analysis]'
+	$(PIP) install -c constraints.txt -e '.[analysis,explorer,rdf]'
 	@touch $@
 
 # All the extras that the tests use; `compare` (PyKEEN) for the comparison program's own test.

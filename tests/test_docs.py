@@ -6,6 +6,7 @@ import ast
 import math
 import re
 import shlex
+import statistics
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -195,10 +196,10 @@ TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR", "fb15k": "FB15k", "wn18"
 
 
 def test_figures_are_those_of_the_committed_records() -> None:
-    records = {record["dataset"]: record for record in read_records(RECORDS).values() if record["variant"] == "base+comp" and record["seed"] == 0}
     for dataset, title in TITLES.items():
-        told = records[dataset]["test"]["paper"]
-        assert f"| {title} | {told['mrr']:.3f} | {100 * told['hits@10']:.1f} | {told['mr']:,.0f} |".replace("| 0.", "| .") in text_of(README)
+        seeds = [each["test"]["paper"] for each in read_records(RECORDS).values() if (each["dataset"], each["variant"]) == (dataset, "base+comp")]
+        mrr, hits, mr = (statistics.fmean(each[name] for each in seeds) for name in ("mrr", "hits@10", "mr"))
+        assert f"| {title} | {mrr:.3f} | {100 * hits:.1f} | {mr:,.0f} |".replace("| 0.", "| .") in text_of(README)
 
 
 @pytest.mark.parametrize("dataset", TITLES)

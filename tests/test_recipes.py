@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_the_penalty_follows_the_density() -> None:
 def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() -> None:
     initial = {name: fit_softmax(recipe("default"), shape).model.initial for name, shape in SHAPES.items()}
     assert initial == {name: "identity" if name == "wn18rr" else "small" for name in SHAPES}
-    traceless = {name: fit_softmax(recipe("default"), shape).coder.traceless for name, shape in SHAPES.items()}
+    traceless = {name: fit_to_data(fit_softmax(recipe("default"), shape), shape.facts).coder.traceless for name, shape in SHAPES.items()}
     assert traceless == {name: name == "wn18rr" for name in SHAPES}  # whose part of the identity all share
 
 
@@ -143,13 +144,16 @@ def test_vectors_are_larger_on_cuda_where_matrices_are_few_enough() -> None:
 
 
 def test_codes_learn_more_gently_beyond_256() -> None:
-    seen = {}
-    for dim in (64, 256, 512):
-        coder = fit_softmax(recipe("default").with_values({"model.dim": dim}), SHAPES["wn18rr"]).coder
-        seen[dim] = (coder.rate, coder.scale)
-    assert seen == {64: (0.25, 1.0), 256: (0.25, 1.0), 512: (0.125, pytest.approx(math.sqrt(0.5), abs=1e-4))}
-    given = recipe("default").with_values({"model.dim": 512, "coder.rate": 0.25, "coder.scale": 1.0})
-    assert fit_softmax(given, SHAPES["wn18rr"]).coder.rate == 0.25 and fit_softmax(given, SHAPES["wn18rr"]).coder.scale == 1.0
+    def rates(**changes: Any) -> tuple[float | None, float | None]:
+        settings = recipe("default").with_values({key.replace("__", "."): value for key, value in changes.items()})
+        coder = fit_to_data(fit_softmax(settings, SHAPES["wn18rr"]), SHAPES["wn18rr"].facts).coder
+        return coder.rate, coder.scale
+
+    assert rates(model__dim=64) == rates(model__dim=256) == (0.25, 1.0)
+    assert rates(model__dim=512) == (0.125, pytest.approx(math.sqrt(0.5), abs=1e-4))
+    assert rates(model__dim=512, coder__rate=0.25, coder__scale=1.0) == (0.25, 1.0)
+    paper = recipe("joint").with_values({"model.dim": 512})
+    assert (paper.coder.rate, paper.coder.scale, paper.coder.traceless) == (0.25, 1.0, False)
 
 
 def test_images_are_held_shorter_where_pairs_are_joined_once_and_relations_are_many() -> None:

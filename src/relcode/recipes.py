@@ -58,21 +58,24 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     A step takes about a thirtieth of an epoch, between 128 and 16,384 edges (512 and 4,096 where steps are counted, of which larger ones diverge):
     larger steps are faster, but a small KB would see too few of them.
     There are about 512 autoencoder updates an epoch (the released program has 531 on FB15k-237), as codes need many to become sparse.
+    Where matrices begin near the identity, an autoencoder that leaves this open looks at what they have beside it. Its similarities begin at √(d/c),
+    and a step moves a code by d times the rate: beyond d = 256 both are brought back to what they are there, or codes overshoot and fall to 0.
     """
     directed = 2 * num_facts
     least, most = (512, 4096) if settings.updates.rule == "counted" else (128, 16384)
     edges = settings.sampling.edges or min(most, max(least, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
+    dim = settings.model.dim or fitting_dim(num_facts)
     return replace(
         settings,
-        model=replace(settings.model, dim=settings.model.dim or fitting_dim(num_facts)),
+        model=replace(settings.model, dim=dim),
         sampling=replace(settings.sampling, edges=edges),
         coder=replace(
             settings.coder,
             every=every,
-            traceless=bool(settings.coder.traceless),
-            rate=settings.coder.rate or 0.25,
-            scale=settings.coder.scale or 1.0,
+            traceless=settings.model.initial in ("identity", "leaning") if settings.coder.traceless is None else settings.coder.traceless,
+            rate=settings.coder.rate or 0.25 * min(1.0, 256 / dim),
+            scale=settings.coder.scale or round(min(1.0, math.sqrt(256 / dim)), 4),
         ),
         training=replace(settings.training, epochs=settings.training.epochs or 100),
     )
@@ -179,10 +182,7 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     composition suffers first. The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
     questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
-    there are hardly any among few relations; the autoencoder then looks at what a matrix has beside the identity. Images are held shorter where many
-    relations join pairs that hardly another one joins (FB15k-237).
-    The autoencoder's similarities begin at √(d/c), and a step moves a code by d times the rate: beyond d = 256 both are brought back to what they are
-    there, or codes overshoot and fall to 0.
+    there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
     dim = settings.model.dim or fitting_dim(shape.facts, shape.relations, cuda)
@@ -216,13 +216,7 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
             candidates=candidates,
             path_tiles=tiles,
         ),
-        coder=replace(
-            settings.coder,
-            every=every,
-            traceless=initial in ("identity", "leaning") if settings.coder.traceless is None else settings.coder.traceless,
-            rate=settings.coder.rate or 0.25 * min(1.0, 256 / dim),
-            scale=settings.coder.scale or round(min(1.0, math.sqrt(256 / dim)), 4),
-        ),
+        coder=replace(settings.coder, every=every),
         training=replace(settings.training, epochs=epochs),
     )
 

@@ -91,3 +91,11 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
     )
     program += "p.stdout.close(); sys.stderr.buffer.write(p.stderr.read()); p.wait()"
     assert python("-c", program).stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "relcode", "datasets"], stdout=full, stderr=subprocess.PIPE, check=False, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("relcode: the output could not be written: ") and done.stderr.count(b"\n") == 1

@@ -60,6 +60,10 @@ def test_what_was_guessed_is_said() -> None:
     ]
     assert read("a,r,b\n")[1].notes == ["head, relation, tail are column 1, column 2, column 3 (guessed, the first row is a fact)"]
     assert read("x,y,z\nb,r,a\n", head="z", relation="y", tail="x")[1].notes == []
+    people, notes = read("person,relation,other\na,r,b\n")
+    assert people == [("a", "r", "b")] and notes.notes == [
+        "head, relation, tail are person, relation, other (guessed, the first row names the columns)"
+    ]
 
 
 @pytest.mark.parametrize(

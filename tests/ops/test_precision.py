@@ -83,3 +83,15 @@ def test_other_processors_are_not_even_asked(monkeypatch: pytest.MonkeyPatch, ca
 
 def test_this_processor_loses_nothing_where_it_is_chosen() -> None:
     assert not onednn_is_exact() or is_exact("medium")
+
+
+def test_the_last_of_several_threads_puts_back_what_the_first_found(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, exact=True)
+    first, second = full_precision(), full_precision()
+    first.__enter__()
+    inside = torch.get_float32_matmul_precision()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == inside, "the second still needs it"
+    second.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == before

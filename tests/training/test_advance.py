@@ -323,3 +323,15 @@ def test_codes_of_matrices_near_the_identity_live_on_where_it_is_left_out() -> N
         code_SC = codes(parameters.matrix_SDD, parameters.encoder_CQ)
         used[traceless] = len(code_SC.argmax(1)[code_SC.amax(1) > 0].unique())
     assert used[False] <= 2 and used[True] >= 4
+
+
+def test_the_autoencoder_learns_the_same_bits_on_any_number_of_threads(family: Dataset) -> None:
+    settings, before = small("default", model__dim=128, coder__start=0.0, coder__begin="factors"), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(snapshot(trained(family, settings, [5])[0].parameters))
+    finally:
+        torch.set_num_threads(before)
+    assert same(found[0], found[1]) and same(found[0], found[2])

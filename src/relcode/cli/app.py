@@ -5,6 +5,7 @@ A mistake of the user's is one line on standard error and exit code 2 (1 for a m
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -79,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads us has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it would fail again at the end
+        return _fail(f"the output could not be written: {error.strerror}", 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)  # a mistake in the arguments, whichever version of typer finds it
         if usage is None:

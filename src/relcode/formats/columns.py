@@ -16,6 +16,7 @@ WORDS = {
     "tail": ("tail", "object", "obj", "target", "dst", "destination", "to", "end", "end_id", "tail_id", "object_id", "target_id", "node2", "entity2"),
 }
 LETTERS = (["h", "r", "t"], ["s", "p", "o"])
+BETWEEN = ("relation", "predicate")  # between two columns of any name, these name the columns too: hardly a fact has such a relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ def _guess(fields: Sequence[str]) -> dict[str, int]:
     if len(fields) == 3 and len(found) == 2 and len(set(found.values())) == 2:
         (left,) = {0, 1, 2} - set(found.values())
         found[next(role for role in ROLES if role not in found)] = left
-    return found if len(set(found.values())) == 3 else {}
+    if len(set(found.values())) == 3:
+        return found
+    return dict(zip(ROLES, range(3), strict=True)) if len(words) == 3 and words[1] in BETWEEN else {}
 
 
 def _in_order(fields: Sequence[str], time: int | None, tally: Tally) -> dict[str, int]:
@@ -71,6 +74,8 @@ def _in_order(fields: Sequence[str], time: int | None, tally: Tally) -> dict[str
     if len(fields) == 1:
         raise DataError(f"{tally.source}: one column ({shown(fields[0])}); a fact needs three: head, relation and tail. Is the delimiter another?")
     there = shown(", ".join(fields))
+    if len(numbers) < 3:
+        raise DataError(f"{tally.source}: {len(fields)} columns ({there}); a fact needs three: head, relation and tail")
     raise DataError(f"{tally.source}: {len(fields)} columns; say with --head, --relation and --tail which are meant (there are {there})")
 
 

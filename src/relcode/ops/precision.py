@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,14 +56,29 @@ def training_precision(device: torch.device, large: bool) -> Iterator[None]:
         yield
 
 
+_asking, _asked, _before = threading.Lock(), 0, "highest"  # threads inside full_precision, and how the switch stood before the first of them
+
+
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Make float32 products with all of float32's digits inside: training may allow fewer, but ranks are decided by the last ones.
 
-    Where there is CUDA it must not take "medium" for TF32: the switch is one for both.
+    Where there is CUDA it must not take "medium" for TF32: the switch is one for both. It is one for all threads too, and a service asks on several:
+    the first that comes switches, and the last that leaves puts back.
     """
-    with _switched("medium" if not torch.cuda.is_available() and onednn_is_exact() else "highest"):
+    global _asked, _before
+    with _asking:
+        _asked += 1
+        if _asked == 1:
+            _before = torch.get_float32_matmul_precision()
+            torch.set_float32_matmul_precision("medium" if not torch.cuda.is_available() and onednn_is_exact() else "highest")
+    try:
         yield
+    finally:
+        with _asking:
+            _asked -= 1
+            if not _asked:
+                torch.set_float32_matmul_precision(_before)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
+import shutil
 from types import ModuleType
 
 from relcode.errors import DeviceError
@@ -22,5 +24,6 @@ def kernels() -> ModuleType:
 
 @functools.cache
 def has_kernels() -> bool:
-    """Say whether there are kernels, where something else would do."""
-    return importlib.util.find_spec("triton") is not None
+    """Say whether there can be kernels, where something else would do: Triton is there, and the C compiler that it calls (found as it does)."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return importlib.util.find_spec("triton") is not None and compiler is not None

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
@@ -22,7 +21,7 @@ import torch
 Piece = TypeVar("Piece")
 First = TypeVar("First")
 Second = TypeVar("Second")
-_threads: ContextVar[int] = ContextVar("threads", default=0)  # where torch has been told to run on one
+_here = threading.local()  # .threads: on how many pieces are shared, where torch has been told to run on one
 
 
 def share(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
@@ -54,7 +53,7 @@ def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[Firs
 
     Neither may touch what the other writes, and how work is cut in two must depend on its size alone, never on where this is called.
     """
-    if not _threads.get():
+    if not getattr(_here, "threads", 0):
         return first(), second()
     one: list[First] = []
     other: list[Second] = []
@@ -69,18 +68,18 @@ def torch_alone(most: int | None = None) -> Iterator[int]:
 
     Around all that a step does: threads that torch has used wait busily for some time for the next product, where they are in the way.
     """
-    given = _threads.get()
+    given = getattr(_here, "threads", 0)
     if given:
         yield given
         return
     before = torch.get_num_threads()
     threads = min(before, most or before)
-    _threads.set(threads)
+    _here.threads = threads
     torch.set_num_threads(1)  # threads that begin from now on have it too
     try:
         yield threads
     finally:
-        _threads.set(0)  # by value: a generator that has this around it may be ended elsewhere than it was begun
+        _here.threads = 0
         torch.set_num_threads(before)
 
 

@@ -177,7 +177,9 @@ def begin_coder_(parameters: Parameters, settings: CoderSettings) -> None:
     assert encoder_CQ is not None and decoder_CQ is not None
     if settings.begin == "factors":
         seen_SDD = without_identity(matrix_SDD) if settings.traceless else matrix_SDD
-        for begun_CQ, found_CQ in zip((encoder_CQ, decoder_CQ), factor_coder(seen_SDD, len(encoder_CQ)), strict=True):
+        with nullcontext() if matrix_SDD.is_cuda else torch_alone(1):  # the same bits on any number of threads
+            found = factor_coder(seen_SDD, len(encoder_CQ))
+        for begun_CQ, found_CQ in zip((encoder_CQ, decoder_CQ), found, strict=True):
             begun_CQ.copy_(found_CQ)
     elif settings.traceless:
         for begun_CQ in (encoder_CQ, decoder_CQ):

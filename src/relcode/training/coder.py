@@ -6,6 +6,9 @@ step touches, so that on CUDA, where it is many small kernels with little in the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -13,6 +16,8 @@ from relcode.config import Settings
 from relcode.model.autoencoder import CoderGradients, coder_gradients, flatten_matrices, without_identity
 from relcode.model.parameters import Parameters, coder_in_force, matrix_scale
 from relcode.ops.rows import cumulative, draw_rows, row_counts
+from relcode.ops.streams import side_by_side
+from relcode.ops.workers import torch_alone
 
 
 def draw_matrices(count_S: Tensor, expected: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -43,16 +48,21 @@ class CoderTurn:
         self.factor = anneal * (due / (steps * shape[1]))
         rate_XJ = coder.matrix_rate / (1 + coder.matrix_rate * coder.matrix_decay * parameters.matrix_count_S[self.relation_XJ])
         drawn_XIDD = parameters.matrix_SDD[torch.cat([self.relation_XJ, noise_XJK.flatten(1)], dim=1)]
-        seen_XDD = drawn_XIDD.flatten(0, 1)
-        self.flat_XIQ = flatten_matrices(without_identity(seen_XDD) if coder.traceless else seen_XDD).unflatten(0, drawn_XIDD.shape[:2])
+        if coder.traceless:
+            drawn_XIDD = without_identity(drawn_XIDD)
+        self.flat_XIQ = flatten_matrices(drawn_XIDD.flatten(0, 1)).unflatten(0, drawn_XIDD.shape[:2])
         self.rate_XJ = rate_XJ.float() * self.factor
         if not settings.model.normalise:  # where a matrix keeps its own length, the pull is at that scale
             self.rate_XJ = self.rate_XJ / matrix_scale(drawn_XIDD[:, : shape[1]].flatten(0, 1), True).view(shape)
 
     def learn_(self) -> list[CoderGradients]:
-        """Move encoder and decoder, in place, by one step after the other; return the gradients of each."""
+        """Move encoder and decoder, in place, by one step after the other; return the gradients of each.
+
+        On the CPU on one thread: torch would share the sums over a whole matrix, and another number of threads adds up in another order.
+        """
         relations = self.relation_XJ.shape[1]
-        return [self._learn_once_(flat_IQ[:relations], flat_IQ[relations:].unflatten(0, (relations, -1))) for flat_IQ in self.flat_XIQ]
+        with nullcontext() if self.flat_XIQ.is_cuda else torch_alone(1):
+            return [self._learn_once_(flat_IQ[:relations], flat_IQ[relations:].unflatten(0, (relations, -1))) for flat_IQ in self.flat_XIQ]
 
     def _learn_once_(self, flat_JQ: Tensor, noise_JKQ: Tensor) -> CoderGradients:
         parameters, coder = self.parameters, self.settings.coder
@@ -80,3 +90,12 @@ class CoderTurn:
         matrix_SDD = self.parameters.matrix_SDD
         matrix_SDD.index_add_(0, self.relation_XJ.flatten(), change_XQ.unflatten(1, matrix_SDD.shape[1:]))
         return found[-1].loss
+
+
+def move_and_speak_(move: Callable[[], Tensor], turn: CoderTurn | None, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Move all else of a step by ``move``, which returns its loss, with the autoencoder's turn (if it has one) beside it; return both losses."""
+    if turn is None:
+        loss = move()
+        return loss, loss.new_zeros(())
+    loss, found = side_by_side(move, turn.learn_, device)
+    return loss, turn.pull_(found)

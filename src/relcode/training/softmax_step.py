@@ -19,13 +19,12 @@ from relcode.model.softmax import (
 )
 from relcode.ops.outer import climb_outer_
 from relcode.ops.rows import row_counts
-from relcode.ops.streams import side_by_side
 from relcode.ops.tiles import tiles_of
 from relcode.ops.triton import has_kernels
 from relcode.ops.workers import both
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.adagrad import adagrad_, adagrad_rows_
-from relcode.training.coder import CoderTurn
+from relcode.training.coder import CoderTurn, move_and_speak_
 from relcode.training.step import StepResult
 
 
@@ -103,8 +102,8 @@ def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Se
         assert settings.coder.every is not None, "fit_settings fills this in"
         count_S = row_counts(batch.relation_T, batch.weight_TWM.sum((1, 2)), len(parameters.matrix_SDD))
         turn = CoderTurn(parameters, count_S, settings, batch.head_TW.numel() / settings.coder.every, anneal, generator)
-    loss, spoken = side_by_side(lambda: _ask_(parameters, batch, settings, anneal, generator), turn.learn_ if turn else list, anneal.device)
-    return StepResult(loss, batch.weight_TWM.sum(), turn.pull_(spoken) if turn else loss.new_zeros(()))
+    loss, coder_loss = move_and_speak_(lambda: _ask_(parameters, batch, settings, anneal, generator), turn, anneal.device)
+    return StepResult(loss, batch.weight_TWM.sum(), coder_loss)
 
 
 def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:

@@ -16,13 +16,12 @@ from relcode.model.paths import NceRule, PathGradients, path_gradients
 from relcode.ops.precision import LARGE_DIM, training_precision
 from relcode.ops.room import Room
 from relcode.ops.rows import row_counts
-from relcode.ops.streams import side_by_side
 from relcode.ops.workers import share
 from relcode.sampling.batches import Level, PathBatch
 from relcode.sampling.noise import NoiseSource
 from relcode.sampling.questions import QuestionBatch
 from relcode.training.adaptive import climb_
-from relcode.training.coder import CoderTurn, draw_matrices
+from relcode.training.coder import CoderTurn, draw_matrices, move_and_speak_
 from relcode.training.updates import update_heads_, update_matrices_, update_tails_
 
 
@@ -80,8 +79,7 @@ def take_step(
             pull_towards_orthogonal_(parameters, count_S, updates.orthogonal_rate * alive, sampling.edges / updates.orthogonal_every, generator)
         return found.loss
 
-    loss, spoken = side_by_side(move, turn.learn_ if turn else list, anneal.device)
-    coder_loss = turn.pull_(spoken) if turn else loss.new_zeros(())
+    loss, coder_loss = move_and_speak_(move, turn, anneal.device)
     return StepResult(loss, torch.stack([level.weight_TW.sum() for level in batch.levels]).sum(), coder_loss)
 
 

@@ -70,7 +70,8 @@ def _add_house_routes(app: FastAPI, service: Service) -> None:
     async def metrics() -> Response:
         return Response(service.metrics.text(service.lanes.values()), media_type=METRICS_TYPE)
 
-    app.add_api_route(f"{PREFIX}/openapi.json", openapi, include_in_schema=False)
+    for path in (PREFIX, f"{PREFIX}/openapi.json"):
+        app.add_api_route(path, openapi, include_in_schema=False)
     app.add_api_route("/health", health, tags=["house"], summary="Whether the server answers")
     app.add_api_route("/metrics", metrics, tags=["house"], summary="Counts, as Prometheus reads them", response_class=Response, responses=TEXT)
 

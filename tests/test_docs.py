@@ -223,6 +223,10 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
     settings = {"model.dim": 4, "model.code_dim": 8, "training.epochs": 1, "training.validations": 0, "training.device": "cpu"}
     relcode.train("world", out=folder / "runs" / "demo-1", settings=settings, progress=False)
+    family = [(f"Ada{place}", relation, f"Ada{place + step}") for place in range(30) for relation, step in (("parent", 1), ("grandparent", 2))]
+    family.append(("Ada", "parent", "Ada0"))
+    (folder / "family.csv").write_text("head,relation,tail\n" + "".join(f"{','.join(fact)}\n" for fact in family), encoding="utf-8")
+    relcode.train(family, out=folder / "runs" / "family", settings=settings, progress=False)
     return folder
 
 

@@ -553,9 +553,9 @@ def test_threads_and_determinism_are_put_back(family: Dataset, tmp_path: Path, m
 
 def test_vectors_large_enough_use_all_threads(family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(2)
-    monkeypatch.setattr(experiment, "SMALL_DIM", 8)
+    monkeypatch.setattr(experiment, "LARGE_DIM", 8)
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "run")} == {2}
-    monkeypatch.setattr(experiment, "SMALL_DIM", 9)
+    monkeypatch.setattr(experiment, "LARGE_DIM", 9)
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "one")} == {1}
 
 
@@ -564,7 +564,7 @@ def test_small_vectors_have_a_second_thread_for_halves_where_there_are_two(
     family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, least_dim: int, expected: bool
 ) -> None:
     torch.set_num_threads(threads)
-    monkeypatch.setattr(experiment, "SMALL_DIM", least_dim)
+    monkeypatch.setattr(experiment, "LARGE_DIM", least_dim)
 
     def beside() -> bool:
         meeting = threading.Barrier(2)

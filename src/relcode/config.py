@@ -1,8 +1,7 @@
 """Settings: frozen records, each option explained where it is defined, checked when it is made, saved with every run.
 
 Nothing in the mathematics reads a setting by name: a stage takes the record it needs and passes plain numbers on.
-Three things are called λ in the literature. Here they are ``*_decay`` (fall of a rate), ``path_mean`` (Poisson mean of extra steps)
-and the strength of a penalty.
+Three things are called λ in the literature: here ``*_decay`` (fall of a rate), ``path_mean`` (Poisson mean of extra steps) and a penalty's weight.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
-from relcode.ops.precision import training_precision
+from relcode.ops.precision import LARGE_DIM, training_precision
 from relcode.ops.workers import torch_alone
 from relcode.runs.run import Run, State, create_run, open_run
 from relcode.runs.saving import Saver
@@ -39,7 +39,6 @@ CHECKPOINT_SECONDS = 180.0
 SAVING_SHARE = 0.03  # training waits for checkpoints between validations at most this share of the time: where that is long, they are rarer
 CLOCK_SLACK = 0.1  # where time is a limit, the clock sets the rates only once training is later than this share of it: else seeds decide alone
 INTERRUPTED = "interrupted"
-SMALL_DIM = 128  # below this size of vectors products are too small to share; another thread takes half of the softmax's large tables instead
 IMPROVEMENT = 1e-3  # a validation counts as better when MR or MRR is better by this share
 
 
@@ -300,7 +299,7 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     alone: AbstractContextManager[object] = nullcontext()
-    if device.type == "cpu" and settings.model.size < SMALL_DIM:
+    if device.type == "cpu" and settings.model.size < LARGE_DIM:  # too small to share; another thread takes half of the softmax's tables instead
         alone = torch_alone(None if settings.model.objective == "softmax" else 1)
     torch.set_deterministic_debug_mode("error" if exact else "default")  # as use_deterministic_algorithms, which loads torch's compiler: a second
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written

@@ -21,8 +21,8 @@ def test_an_environment_says_where_a_number_was_made() -> None:
 
 
 def test_the_command_names_the_program_without_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/relcode", "train", "world"])
-    assert environment()["command"] == "relcode train world"
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/relcode", "train", "world", "--out", "/somewhere/runs/mine"])
+    assert environment()["command"] == "relcode train world --out mine"
 
 
 def test_the_commit_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:

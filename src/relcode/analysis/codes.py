@@ -177,7 +177,7 @@ def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, 
         share_S, code_S = codes.share_SC[:, number].tolist(), codes.code_SC[:, number].tolist()
         order = sorted(range(len(share_S)), key=lambda one: (-share_S[one], -code_S[one], codes.names[one]))
         strong = [StrongRelation(one, codes.names[one], codes.short[one], share_S[one], code_S[one]) for one in order[:top] if share_S[one] > 0]
-        large = [one for one in order if share_S[one] > LARGE]
+        large = [one for one in order if share_S[one] >= LARGE]
         relations = [one % codes.num_relations for one in large]
         words = telling_words([share_S[one] for one in large], [forms[one] for one in large], relations, part, top)
         alone = _more_than_half([share_S[one] for one in large], relations) if not words else None

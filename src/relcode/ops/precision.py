@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 MOST_ERROR = 2e-6  # of the largest number of a product: ten times what float32 makes of it
-LARGE_DIM = 128  # size of vectors or matrices from which it is worth asking oneDNN, for products of many rows
+LARGE_DIM = 128  # size of vectors or matrices from which products of many rows are worth sharing among threads, and asking oneDNN for
 
 
 def is_exact(precision: str) -> bool:

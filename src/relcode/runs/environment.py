@@ -28,7 +28,7 @@ def environment(device: torch.device | str = "cpu") -> dict[str, str | int]:
         "cores": os.cpu_count() or 1,
         "threads": torch.get_num_threads(),
         "commit": commit(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join([Path(sys.argv[0]).name, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])]),
     }
 
 

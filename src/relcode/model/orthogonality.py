@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from relcode.ops.room import room_of_thread
-
 
 def orthogonal_pull(matrix_XDD: Tensor) -> tuple[Tensor, Tensor]:
     """Return −s (N Nᵀ − I) N for M = s N with tr(N Nᵀ) = d, and the largest step along it that is safe.
@@ -24,10 +22,8 @@ def orthogonal_pull(matrix_XDD: Tensor) -> tuple[Tensor, Tensor]:
 
 def pull_once_(matrix_DD: Tensor, rate: float) -> None:
     """Move one matrix by the smaller of ``rate`` and the safe step a, in place: the same in fewer passes, M − a ((N Nᵀ) M − M)."""
-    unit_DD, gram_DD, cube_DD = (room_of_thread().take(name, (len(matrix_DD), len(matrix_DD)), matrix_DD) for name in ("unit", "gram", "cube"))
     scale = max(float(torch.linalg.vector_norm(matrix_DD)) / len(matrix_DD) ** 0.5, 1e-30)
-    torch.div(matrix_DD, scale, out=unit_DD)
-    torch.mm(unit_DD, unit_DD.T, out=gram_DD)
-    torch.mm(gram_DD, matrix_DD, out=cube_DD)
+    unit_DD = matrix_DD / scale
+    cube_DD = (unit_DD @ unit_DD.T) @ matrix_DD
     size = float(torch.linalg.vector_norm(cube_DD)) / scale
     matrix_DD.lerp_(cube_DD, -min(rate, size ** (-2 / 3)) if size else -rate)

@@ -7,7 +7,6 @@ cleared and mapped anew, which takes as long as the products they are made for.
 from __future__ import annotations
 
 import math
-import threading
 
 import torch
 from torch import Tensor
@@ -26,14 +25,3 @@ class Room:
         if kept is None or kept.numel() < size or kept.dtype != like.dtype or kept.device != like.device:
             kept = self._kept[name] = torch.empty(size, dtype=like.dtype, device=like.device)
         return kept[:size].view(shape)
-
-
-_own = threading.local()
-
-
-def room_of_thread() -> Room:
-    """Return the room of the thread that asks, for what a piece of work needs while it lasts: it stays in the core's cache between pieces."""
-    if not hasattr(_own, "room"):
-        _own.room = Room()
-    room: Room = _own.room
-    return room

@@ -83,7 +83,8 @@ def test_blocks_do_not_matter(matrices: Tensor, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_size_of_a_matrix_does_not_matter(matrices: Tensor) -> None:
     scaled = matrices * torch.linspace(1e-3, 1e3, 2 * R)[:, None, None]
-    torch.testing.assert_close(composition_ranks(scaled, triple(A, B, AB))[1], composition_ranks(matrices, triple(A, B, AB))[1])
+    found, expected = (composition_ranks(each, triple(A, B, AB))[1] for each in (scaled, matrices))
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)  # float32 cosines, whatever the order a processor adds in
 
 
 def test_ties_count_half_and_zero_matrices_are_nobodys_neighbours(matrices: Tensor) -> None:
@@ -113,7 +114,8 @@ def test_report_by_hand(matrices: Tensor) -> None:
     assert report.table(NAMES)["r3"].to_pylist() == ["ab", "ba"]
 
 
-def test_the_random_baseline_is_its_own_loop(matrices: Tensor) -> None:
+def test_the_random_baseline_is_its_own_loop() -> None:
+    matrices = torch.randn(2 * R, D, D, generator=torch.Generator().manual_seed(2))  # rotations tie, up to rounding
     compositions = [Composition(A, B, AB, 1, 1, 1), Composition(AB, B + R, A, 1, 1, 1)]
     report = evaluate_compositions(matrices, compositions, torch.Generator().manual_seed(3), draws=2)
     stream = torch.Generator().manual_seed(3)

@@ -55,7 +55,7 @@ def test_a_relation_has_its_nearest_and_its_facts_in_its_own_direction(browser: 
     flat = torch.tensor([[1.0, 2, 0, 1], [0, 1, 1, 0], [2, 0, 0, 1], [1, 0, 0, -1]])
     cosine = torch.cosine_similarity(flat, flat[0][None], dim=1)
     assert [one["relation"] for one in record["nearest"]] == ["s", "^r", "^s"]
-    assert [one["cosine"] for one in record["nearest"]] == pytest.approx(cosine[[1, 2, 3]].tolist())
+    assert [one["cosine"] for one in record["nearest"]] == pytest.approx(cosine[[1, 2, 3]].tolist(), abs=1e-6)
     assert [(one["head"], one["tail"]) for one in record["examples"]] == [("a", "b"), ("c", "a")]
     assert [(one["head"], one["tail"]) for one in browser.relation("^r")["examples"]] == [("b", "a"), ("a", "c")]
     assert record["examples"][0]["head_label"] == "Alpha"

@@ -9,7 +9,7 @@ from training.small import small, snapshot
 from relcode.graph.dataset import Dataset
 from relcode.recipes import RECIPES
 from relcode.sampling.questions import QuestionBatch
-from relcode.training.advance import advance, initial_state, make_trainer
+from relcode.training.advance import advance, begin_coder_, initial_state, make_trainer
 from relcode.training.capture import capture
 from relcode.training.softmax_step import take_softmax_step
 from relcode.training.step import take_step
@@ -45,6 +45,8 @@ ADAGRAD = {"updates__rule": "adagrad", "updates__adagrad_rate": 0.1, "updates__a
 def test_a_recorded_step_is_the_step(name: str, changes: dict[str, Any], family: Dataset) -> None:
     device, settings = torch.device("cuda"), small(name, coder__start=0.0, coder__begin="random", **changes)
     trainer, state = make_trainer(family, settings, device), initial_state(family, settings, device)
+    if settings.model.autoencoder:
+        begin_coder_(state.parameters, trainer.settings.coder)
     for step in range(6):
         batch, anneal = trainer.stream.batch(step, state.generator), torch.tensor(1 - step / 40, device=device)
         if isinstance(batch, QuestionBatch):

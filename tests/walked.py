@@ -54,7 +54,7 @@ def batch_of(walks: Sequence[Walk], width: int, empty_tiles: int = 0) -> PathBat
                 _, entity, marked = walks[number].steps[depth]
                 tail[t, w], weight[t, w], chosen[t, w] = entity, 1, float(marked)
                 reached[number] = t * width + w
-        levels.append(Level(torch.tensor([relation for relation, _ in tiles]), source, tail, weight, chosen))
+        levels.append(Level(torch.tensor([relation for relation, _ in tiles]), source, tail, weight, chosen, weight))
         places = reached
     return PathBatch(tuple(levels))
 

@@ -330,5 +330,5 @@ def plain_gradients(levels: Any, head_ED: Tensor, tail_ED: Tensor, noises: list[
 def test_rows_that_share_noises_are_as_many_as_asked_or_a_little_more(rows: int, asked: int | None, groups: int) -> None:
     sampling = small("base", sampling__noise_sharing="batch", sampling__noise_rows=asked).sampling
     row = torch.zeros(rows, 1, dtype=torch.long)
-    level = Level(row[:, 0], row, row, row.float(), row.float())
+    level = Level(row[:, 0], row, row, row.float(), row.float(), row.float())
     assert noise_groups(level, sampling) == groups

@@ -107,8 +107,8 @@ class _LevelRows:
     def __init__(self, level: Level, noise_GK: Tensor, source_XD: Tensor, tables: _Tables, rule: NceRule, space: _Space, index: int) -> None:
         """Make ready; ``source_XD`` are the vectors that the rows name as theirs, ``index`` counts levels from 0."""
         self.level, self.noise_GK, self.source_XD, self.tables, self.rule = level, noise_GK, source_XD, tables, rule
-        self.source_P, self.tail_P, self.weight_P, self.chosen_P = (
-            part_TW.flatten() for part_TW in (level.source_TW, level.tail_TW, level.weight_TW, level.chosen_TW)
+        self.source_P, self.tail_P, self.weight_P, self.chosen_P, self.weighed_P = (
+            part_TW.flatten() for part_TW in (level.source_TW, level.tail_TW, level.weight_TW, level.chosen_TW, level.noise_TW)
         )
         self.relation_P = level.relation_T[:, None].expand_as(level.weight_TW).flatten()
         self.before_PD, self.pull_PD, self.tail_PD, noise_XD = space.before[index], space.pull[index], space.tail[index], space.noise[index]
@@ -139,7 +139,7 @@ class _LevelRows:
         gold_X = torch.linalg.vecdot(y_XD, gold_XD)
         pull_X = gold_weight(gold_X, rule.noises, rule.saturation) * weight_X
         score_GXK = torch.bmm(y_GXD, other_GKD.transpose(1, 2))
-        push_GXK, loss_GX = noise_push(score_GXK, weight_X.view(y_GXD.shape[:2]), rule.noises, rule.saturation)
+        push_GXK, loss_GX = noise_push(score_GXK, self.weighed_P[here].view(y_GXD.shape[:2]), rule.noises, rule.saturation)
         torch.mul(gold_XD, pull_X[:, None], out=self.pull_PD[here])
         self.pull_PD[here].view_as(y_GXD).baddbmm_(push_GXK, other_GKD)
         torch.mul(y_XD, pull_X[:, None], out=self.tail_PD[here])

@@ -159,7 +159,7 @@ def _go_up(level: Level, x_TWD: Tensor, tail_TWD: Tensor, noise_GKD: Tensor, til
     gold_TW = torch.linalg.vecdot(y_TWD, tail_TWD)
     y_GXD = y_TWD.view(len(noise_GKD), -1, y_TWD.shape[-1])  # rows that share their noises: those of a tile, or all of them
     pull_TW = gold_weight(gold_TW, rule.noises, rule.saturation) * level.weight_TW
-    push_GXK, loss_GX = noise_push(torch.bmm(y_GXD, noise_GKD.transpose(1, 2)), level.weight_TW.view(y_GXD.shape[:2]), rule.noises, rule.saturation)
+    push_GXK, loss_GX = noise_push(torch.bmm(y_GXD, noise_GKD.transpose(1, 2)), level.noise_TW.view(y_GXD.shape[:2]), rule.noises, rule.saturation)
     gold_GXD = (pull_TW[..., None] * tail_TWD).view_as(y_GXD)
     return _Up(
         tiles=tiles,

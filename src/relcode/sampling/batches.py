@@ -19,6 +19,7 @@ class Level:
     tail_TW: Tensor  # the entity reached
     weight_TW: Tensor  # 1 for a row, 0 for padding
     chosen_TW: Tensor  # 1 where the path so far (and those that grow from it, until the next 1) updates this level's matrix
+    noise_TW: Tensor  # 1 where the row is scored against noises: where it is one, unless relations are noise too
 
 
 @dataclass(frozen=True, slots=True)

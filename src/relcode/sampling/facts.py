@@ -41,7 +41,7 @@ class FactStream:
         here = slice(place * self.tiles_per_step, (place + 1) * self.tiles_per_step)
         fact_TW3 = self.facts_N3[source_TW[here].clamp_min(0)]
         weight_TW = (source_TW[here] >= 0).float()
-        return PathBatch((Level(relation_T[here], fact_TW3[..., 0], fact_TW3[..., 2], weight_TW, weight_TW),))
+        return PathBatch((Level(relation_T[here], fact_TW3[..., 0], fact_TW3[..., 2], weight_TW, weight_TW, weight_TW),))
 
     def _plan(self, epoch: int) -> tuple[Tensor, Tensor]:
         """Return each tile's relation and facts (−1 for padding) in the order of the epoch; tiles of a step are sorted by relation."""

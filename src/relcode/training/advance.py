@@ -157,6 +157,8 @@ def _make_stream(dataset: Dataset, directed_N3: Tensor, sampling: SamplingSettin
         power=sampling.head_power,
         seed=seed,
         device=device,
+        head_walks=sampling.head_walks,
+        relation_noise=sampling.relation_noise,
         together=(sampling.tile if sampling.noise_sharing == "tile" else sampling.noise_rows) or 1,
     )
 

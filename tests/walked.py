@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
+from relcode.graph.adjacency import Adjacency
 from relcode.sampling.batches import Level, PathBatch
+from relcode.sampling.walks import WalkStream
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,12 @@ class Prefix:
     chosen: int  # which of its matrices it updates, counted from 0: the last of its steps that is marked
     rows: tuple[tuple[int, int], ...]
     marks: tuple[bool, ...]  # which of its steps are marked
+    chain: Prefix | None = None  # the way its noises go, where that is another one
+
+    @property
+    def weighed(self) -> Prefix:
+        """The way its noises go."""
+        return self.chain or self
 
     @property
     def tail(self) -> int:
@@ -60,30 +68,90 @@ def batch_of(walks: Sequence[Walk], width: int, empty_tiles: int = 0) -> PathBat
 
 
 def prefixes_of(batch: PathBatch) -> list[Prefix]:
-    """Return every training path of a batch, by following each row back to its head."""
+    """Return every training path of a batch, by following each row back to its head; every chain of noise must be that of one of them."""
     found: list[Prefix] = []
-    below: dict[int, Prefix] = {}
+    tables: list[dict[int, Prefix]] = []  # of each level, the paths by the row where they end
     for depth, level in enumerate(batch.levels):
-        here: dict[int, Prefix] = {}
-        tiles, width = level.weight_TW.shape
-        for t in range(tiles):
-            for w in range(width):
-                if level.weight_TW[t, w] == 0:
-                    continue
-                source, relation, tail = int(level.source_TW[t, w]), int(level.relation_T[t]), int(level.tail_TW[t, w])
-                before = below[source] if depth else Prefix(source, (), (), -1, (), ())
-                marked = bool(level.chosen_TW[t, w])
-                here[t * width + w] = Prefix(
-                    head=before.head,
-                    relations=(*before.relations, relation),
-                    tails=(*before.tails, tail),
-                    chosen=depth if marked else before.chosen,
-                    rows=(*before.rows, (t, w)),
-                    marks=(*before.marks, marked),
-                )
-        found += here.values()
-        below = here
+        tables.append({})
+        for place in level.weight_TW.flatten().nonzero().flatten().tolist():
+            tables[depth][place] = _grown(batch, depth, place, tables[depth - 1].__getitem__)
+        chains = _chains_of(batch, depth, tables)
+        for place, path in tables[depth].items():
+            noised = bool(level.noise_TW.flatten()[place])
+            found.append(path if noised else replace(path, chain=chains.pop(path.rows[: path.chosen + 1])))
+        assert not chains, "a chain belongs to no path"
     return found
+
+
+def _grown(batch: PathBatch, depth: int, place: int, before_at: Callable[[int], Prefix]) -> Prefix:
+    """Return the path that ends at a row, from the one that ends where the row comes from."""
+    level = batch.levels[depth]
+    t, w = divmod(place, level.weight_TW.shape[1])
+    source, marked = int(level.source_TW[t, w]), bool(level.chosen_TW[t, w])
+    before = before_at(source) if depth else Prefix(source, (), (), -1, (), ())
+    return Prefix(
+        head=before.head,
+        relations=(*before.relations, int(level.relation_T[t])),
+        tails=(*before.tails, int(level.tail_TW[t, w])),
+        chosen=depth if marked else before.chosen,
+        rows=(*before.rows, (t, w)),
+        marks=(*before.marks, marked),
+    )
+
+
+def _chains_of(batch: PathBatch, depth: int, tables: list[dict[int, Prefix]]) -> dict[tuple[tuple[int, int], ...], Prefix]:
+    """Return the chains of noise that end at a level, by the rows that they share with their walk."""
+    left: list[int] = []  # the levels at which a chain has left its walk, the last of them first
+
+    def chain_at(depth: int, place: int) -> Prefix:
+        if place in tables[depth]:
+            return tables[depth][place]
+        left.append(depth)
+        return _grown(batch, depth, place, lambda source: chain_at(depth - 1, source))
+
+    found: dict[tuple[tuple[int, int], ...], Prefix] = {}
+    level = batch.levels[depth]
+    for place in ((level.noise_TW > 0) & (level.weight_TW == 0)).flatten().nonzero().flatten().tolist():
+        left.clear()
+        chain = chain_at(depth, place)
+        shared = chain.rows[: left[-1]]
+        assert shared not in found, "a path has two chains"
+        found[shared] = chain
+    return found
+
+
+def tiled(batch: PathBatch, width: int, empty_tiles: int = 0) -> PathBatch:
+    """Lay a batch whose rows are sorted by relation out in tiles of ``width`` rows, the same rows in the same order."""
+    levels: list[Level] = []
+    places: list[int] = []  # where each row of the level before stands now
+    for depth, level in enumerate(batch.levels):
+        relations = level.relation_T.tolist()
+        tiles: list[tuple[int, list[int]]] = []
+        for row, relation in enumerate(relations):
+            if not tiles or tiles[-1][0] != relation or len(tiles[-1][1]) == width:
+                tiles.append((relation, []))
+            tiles[-1][1].append(row)
+        tiles += [(0, [])] * empty_tiles
+        row_of = torch.tensor([rows + [-1] * (width - len(rows)) for _, rows in tiles])
+        source = torch.tensor([places[row] for row in level.source_TW.flatten().tolist()]) if depth else level.source_TW.flatten()
+        parts = (source, *(part.flatten() for part in (level.tail_TW, level.weight_TW, level.chosen_TW, level.noise_TW)))
+        laid = (torch.where(row_of >= 0, part[row_of], torch.zeros((), dtype=part.dtype)) for part in parts)
+        levels.append(Level(torch.tensor([relation for relation, _ in tiles]), *laid))
+        where = {row: t * width + w for t, (_, rows) in enumerate(tiles) for w, row in enumerate(rows)}
+        places = [where[row] for row in range(len(relations))]
+    return PathBatch(tuple(levels))
+
+
+def chained(entities: int, directed: int, seed: int, edges: int = 40, longest: int = 4) -> PathBatch:
+    """Return walks over a random KB whose noises go through random relations."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = (entities, directed // 2, entities)
+    facts = torch.stack([torch.randint(size, (5 * entities,), generator=generator) for size in sizes], dim=1)
+    adjacency = Adjacency.build(facts, entities, directed // 2)
+    stream = WalkStream(
+        adjacency, directed, edges=edges, mean=2.0, longest=longest, power=1.0, seed=seed, device=facts.device, head_walks=3, relation_noise=True
+    )
+    return stream.batch(seed, generator)
 
 
 def random_walks(count: int, entities: int, directed: int, longest: int, seed: int) -> list[Walk]:

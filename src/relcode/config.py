@@ -125,9 +125,9 @@ class SamplingSettings(_Checked):
     path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", _WEIGHT)
     max_path: int = option(6, "no walk is longer than this", _POSITIVE_INT)
     head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
-    head_walks: int = option(1, "walks of a step that start at the same entity (walks only; the program takes up to 31 path steps from one)", _POSITIVE_INT)
+    head_walks: int = option(1, "walks of a step that start at one entity (walks only; the program: as many as take 31 path steps)", _POSITIVE_INT)
     relation_noise: bool = option(
-        False, "a path is weighed against noises with the relations after its updated matrix replaced by random ones (walks only, as in the program)"
+        False, "noises of a path are reached through random relations behind the matrix that it updates (walks only; the program: true)"
     )
     noises: int | None = option(3, "k, the noises a path is weighed against (none: chosen by the device)", _POSITIVE_INT)
     noise_draws: int | None = option(

@@ -51,24 +51,25 @@ class StepOracle:
         self.loss = through = torch.zeros((), dtype=torch.float64)
         self.paths = prefixes_of(batch)
         for path in self.paths:
-            depth, tile = len(path.relations) - 1, path.rows[-1][0]
-            noise = noises[depth][tile if settings.sampling.noise_sharing == "tile" else 0].tolist()
+            depth, way = len(path.relations) - 1, path.weighed
+            noise = noises[depth][way.rows[-1][0] if settings.sampling.noise_sharing == "tile" else 0].tolist()
             self.loss = self.loss + self.path_loss(path, noise, None)
             through = through + self.path_loss(path, noise, path.chosen if one else None)
             heads[path.head] += 1
             tails[path.tail] += 1
             for entity in noise:
                 tails[entity] += self.k / len(noise)
-            rows = self.rows_of(path)  # x_1 = u, x_2 = u M_1, …, and y of the whole path
-            weighed = [(path.tail, gold_share(rows[-1] @ self.tail_ED[path.tail], self.k))]
-            weighed += [(entity, self.k / len(noise) * noise_share(rows[-1] @ self.tail_ED[entity], self.k)) for entity in noise]
-            bend = sum(weight * squared(self.tail_ED[entity]) for entity, weight in weighed)
-            head_curve[path.head] += bend
-            for entity, weight in weighed:
-                tail_curve[entity] += weight * squared(rows[-1])
-            for place, relation in enumerate(path.relations):  # the path bends every matrix row it goes through that is updated
-                if not one or path.marks[place]:
-                    matrix_curve[relation] += bend * squared(rows[place]) * scale[relation]
+            weighed = self.k / len(noise)
+            for each, entities, weight, share in ((path, [path.tail], 1.0, gold_share), (way, noise, weighed, noise_share)):
+                rows = self.rows_of(each)  # x_1 = u, x_2 = u M_1, …, and y at the end
+                bends = [(entity, weight * share(rows[-1] @ self.tail_ED[entity], self.k)) for entity in entities]
+                bend = sum(part * squared(self.tail_ED[entity]) for entity, part in bends)
+                head_curve[path.head] += bend
+                for entity, part in bends:
+                    tail_curve[entity] += part * squared(rows[-1])
+                for place, relation in enumerate(each.relations):  # what is scored bends every matrix row it goes through that is updated
+                    if not one or each.marks[place]:
+                        matrix_curve[relation] += bend * squared(rows[place]) * scale[relation]
             if not one or path.chosen == depth:  # each row that a matrix multiplies is one update of it
                 matrices[path.relations[-1]] += 1
         head, tail = torch.autograd.grad(-self.loss, [self.head_ED, self.tail_ED], retain_graph=True)
@@ -99,12 +100,15 @@ class StepOracle:
         return rows
 
     def path_loss(self, path: Prefix, noise: list[int], only: int | None) -> Tensor:
-        row = self.head_ED[path.head]
-        for place, relation in enumerate(path.relations):
-            matrix = self.matrix_SDD[relation]
-            row = row @ (matrix if only in (None, place) else matrix.detach())
-        s = torch.exp(row @ self.tail_ED[path.tail])
-        loss = -torch.log(s / (self.k + s))
+        def row_of(relations: tuple[int, ...]) -> Tensor:
+            row = self.head_ED[path.head]
+            for place, relation in enumerate(relations):
+                matrix = self.matrix_SDD[relation]
+                row = row @ (matrix if only in (None, place) else matrix.detach())
+            return row
+
+        s = torch.exp(row_of(path.relations) @ self.tail_ED[path.tail])
+        loss, row = -torch.log(s / (self.k + s)), row_of(path.weighed.relations)
         for entity in noise:
             loss = loss - self.k / len(noise) * torch.log(self.k / (self.k + torch.exp(row @ self.tail_ED[entity])))
         return loss

@@ -9,14 +9,15 @@ import pytest
 import torch
 from training.slow import StepOracle
 from training.small import CPU, small, snapshot
-from training.test_step import DIRECTED, ENTITIES, SINGLE, FixedNoise, started
-from walked import Walk, batch_of, random_walks
+from training.test_step import DIRECTED, ENTITIES, SINGLE, FixedNoise, laid_out, started
+from walked import Walk, batch_of, chained, random_walks
 
 from relcode.config import Settings
 from relcode.graph.dataset import Dataset
 from relcode.model.parameters import Parameters
 from relcode.ops.outer import cpu_climb_outer_, plain_climb_outer_
 from relcode.recipes import recipe
+from relcode.sampling.batches import PathBatch
 from relcode.training import adaptive
 from relcode.training.advance import advance, initial_state, make_trainer
 from relcode.training.step import take_step
@@ -41,12 +42,14 @@ def in_mid_training(settings: Settings) -> Parameters:
     return parameters
 
 
-CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
+CASES: dict[str, tuple[list[Walk] | PathBatch, dict[str, Any], float]] = {
     "all triples in both directions": (SINGLE, {}, 1.0),
     "walks": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {}, 1.0),
     "walks, all matrices": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {"updates__path_matrices": "all"}, 1.0),
     "not normalised": (random_walks(25, ENTITIES, DIRECTED, 3, 1), {"model__normalise": False}, 1.0),
     "annealed": (random_walks(25, ENTITIES, DIRECTED, 4, 3), {}, 0.25),
+    "relation noise": (chained(ENTITIES, DIRECTED, 0), {}, 1.0),
+    "relation noise, shared by all": (chained(ENTITIES, DIRECTED, 2), {"sampling__noise_sharing": "batch"}, 0.5),
     "noises shared by all": (random_walks(25, ENTITIES, DIRECTED, 3, 5), {"sampling__noise_sharing": "batch"}, 1.0),
 }
 
@@ -60,7 +63,7 @@ def test_a_step_is_that_of_the_loop(name: str, way: str, monkeypatch: pytest.Mon
         monkeypatch.setattr(adaptive, "climb_rows_", lambda *given: adaptive.climb_rows_at_once_(*given[:-1], torch.tensor(given[-1])))
         monkeypatch.setattr(adaptive, "FEW_ROWS", 10**9 if way == "all rows" else 0)
     settings = climbing(**changes)
-    parameters, batch = in_mid_training(settings), batch_of(walks, width=5, empty_tiles=1)
+    parameters, batch = in_mid_training(settings), laid_out(walks)
     noise = FixedNoise(batch, settings)
     before = {key: value.double() for key, value in snapshot(parameters).items()}
     oracle = StepOracle(parameters, batch, noise.noises, settings, anneal)

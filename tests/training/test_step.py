@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from training.slow import StepOracle
 from training.small import CPU, same, small, snapshot
-from walked import Walk, batch_of, prefixes_of, random_walks
+from walked import Walk, batch_of, chained, prefixes_of, random_walks, tiled
 
 import relcode.model.paths as paths_module
 import relcode.ops.outer as outer_module
@@ -68,7 +68,7 @@ FREE = {
     "updates__matrix_damping": 0.0,
 }
 SINGLE = [Walk(h, ((r, t, True),)) for h in range(ENTITIES) for r in range(DIRECTED) for t in range(ENTITIES)]
-CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
+CASES: dict[str, tuple[list[Walk] | PathBatch, dict[str, Any], float]] = {
     "all triples in both directions": (SINGLE, {}, 1.0),
     "walks": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {}, 1.0),
     "walks, all matrices": (random_walks(25, ENTITIES, DIRECTED, 4, 0), {"updates__path_matrices": "all"}, 1.0),
@@ -78,15 +78,23 @@ CASES: dict[str, tuple[list[Walk], dict[str, Any], float]] = {
     "damped, not normalised": (random_walks(25, ENTITIES, DIRECTED, 2, 2), {"updates__matrix_damping": 0.5, "model__normalise": False}, 1.0),
     "walks, annealed": (random_walks(25, ENTITIES, DIRECTED, 4, 3), {"updates__vector_damping": 0.5}, 0.25),
     "walks, noises shared by all": (random_walks(25, ENTITIES, DIRECTED, 3, 5), {"sampling__noise_sharing": "batch"}, 1.0),
+    "relation noise": (chained(ENTITIES, DIRECTED, 0), {}, 1.0),
+    "relation noise, damped": (chained(ENTITIES, DIRECTED, 1), {"updates__vector_damping": 0.5, "updates__matrix_damping": 0.1}, 0.5),
+    "relation noise, shared by all": (chained(ENTITIES, DIRECTED, 2), {"sampling__noise_sharing": "batch"}, 1.0),
     "one noise drawn": (random_walks(9, ENTITIES, DIRECTED, 2, 4), {"sampling__noise_draws": 1, "sampling__noises": 5}, 1.0),
 }
+
+
+def laid_out(walks: list[Walk] | PathBatch) -> PathBatch:
+    """Return walks, or the rows of a batch, in tiles."""
+    return tiled(walks, 3, empty_tiles=1) if isinstance(walks, PathBatch) else batch_of(walks, width=5, empty_tiles=1)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_step_is_that_of_the_loop(name: str) -> None:
     walks, changes, anneal = CASES[name]
     settings = small("base", **{**FREE, **changes})
-    parameters, batch = started(settings), batch_of(walks, width=5, empty_tiles=1)
+    parameters, batch = started(settings), laid_out(walks)
     noise = FixedNoise(batch, settings)
     oracle = StepOracle(parameters, batch, noise.noises, settings, anneal)
     result = take_step(parameters, batch, noise, settings, torch.tensor(anneal), torch.Generator())

@@ -17,9 +17,9 @@ class Level:
     relation_T: Tensor  # the directed relation of each tile
     source_TW: Tensor  # where the row comes from: an entity at level 1, a row of the level before (flattened) later on
     tail_TW: Tensor  # the entity reached
-    weight_TW: Tensor  # 1 for a row, 0 for padding
+    weight_TW: Tensor  # 1 for a training path, 0 for padding and for what is noise alone
     chosen_TW: Tensor  # 1 where the path so far (and those that grow from it, until the next 1) updates this level's matrix
-    noise_TW: Tensor  # 1 where the row is scored against noises: where it is one, unless relations are noise too
+    noise_TW: Tensor  # 1 where noises are scored: at the path itself or, where relations are noise too, at the end of its chain (sampling/chains.py)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
     """Return the settings with everything filled in that depends on the data, or on where training runs."""
     if settings.model.shared and settings.model.objective != "softmax":
         raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
+    if settings.sampling.relation_noise and settings.updates.path_matrices != "one":
+        raise SettingError("sampling.relation_noise=true needs updates.path_matrices=one: a path's noises leave it behind the one matrix it updates")
     shape, cuda = shape_of(dataset), on_cuda(settings.training.device)
     if settings.model.objective == "softmax":  # its own rules first
         return fit_to_device(fit_to_data(fit_softmax(settings, shape, cuda), shape.facts), cuda)

@@ -57,7 +57,7 @@ def update_tails_(
     change: list[Tensor] = []
     curve: list[Tensor] = []
     for level, noise_GK, gradients in zip(levels, noises, found.levels, strict=True):
-        per_noise_G = level.weight_TW.view(len(noise_GK), -1).sum(1) * (k / noise_GK.shape[1])
+        per_noise_G = level.noise_TW.view(len(noise_GK), -1).sum(1) * (k / noise_GK.shape[1])
         index += [level.tail_TW.flatten(), noise_GK.flatten()]
         weight += [level.weight_TW.flatten(), per_noise_G[:, None].expand_as(noise_GK).flatten()]
         change += [gradients.tail_TWD.flatten(0, 1), gradients.noise_GKD.flatten(0, 1)]

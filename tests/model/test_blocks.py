@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor
-from walked import Walk, batch_of, random_walks
+from walked import Walk, batch_of, chained, random_walks, tiled
 
 import relcode.model.blocks as blocks_module
 from relcode.model.blocks import block_gradients, blocks_of
@@ -47,15 +47,15 @@ def test_no_rows_make_no_block() -> None:
 class Case:
     """Walks over tables of vectors, with noises for every tile or for all rows; float64, and nothing is symmetric."""
 
-    def __init__(self, walks: list[Walk], width: int = 3, empty_tiles: int = 1, by_tile: bool = True) -> None:
+    def __init__(self, walks: list[Walk] | PathBatch, width: int = 3, empty_tiles: int = 1, by_tile: bool = True) -> None:
         generator = torch.Generator().manual_seed(5)
 
         def gaussian(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-        self.batch: PathBatch = batch_of(walks, width, empty_tiles)
+        self.batch = tiled(walks, width, empty_tiles) if isinstance(walks, PathBatch) else batch_of(walks, width, empty_tiles)
         for level in self.batch.levels:
-            for name in ("weight_TW", "chosen_TW"):
+            for name in ("weight_TW", "chosen_TW", "noise_TW"):
                 object.__setattr__(level, name, getattr(level, name).double())
         self.head_ED, self.tail_ED, self.matrix_SDD = gaussian(ENTITIES, D), gaussian(ENTITIES, D), gaussian(DIRECTED, D, D)
         groups = [len(level.relation_T) if by_tile else 1 for level in self.batch.levels]
@@ -95,6 +95,16 @@ RULES = {
 def test_walks_agree_with_the_plain_version(rule: str, block: int, by_tile: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks_module, "BLOCK", block)
     case = Case(random_walks(30, ENTITIES, DIRECTED, 4, seed=2), by_tile=by_tile)
+    assert_same(case.fast(RULES[rule]), case.plain(RULES[rule]))
+
+
+@pytest.mark.parametrize("by_tile", [True, False])
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_noises_behind_random_relations_agree_with_the_plain_version(rule: str, width: int, by_tile: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks_module, "BLOCK", 7)
+    case = Case(chained(ENTITIES, DIRECTED - 1, seed=2), width, by_tile=by_tile)
+    assert any(not torch.equal(level.noise_TW, level.weight_TW) for level in case.batch.levels)
     assert_same(case.fast(RULES[rule]), case.plain(RULES[rule]))
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor
-from walked import Prefix, Walk, batch_of, prefixes_of, random_walks
+from walked import Prefix, Walk, batch_of, chained, prefixes_of, random_walks, tiled
 
 import relcode.model.paths as paths_module
 from relcode.model.paths import NceRule, PathGradients, path_gradients
-from relcode.ops.tiles import CudaTiles, PlainTiles
-from relcode.sampling.batches import PathBatch
+from relcode.ops.tiles import CpuTiles, CudaTiles, PlainTiles
+from relcode.sampling.batches import Level, PathBatch
 
 ENTITIES, DIRECTED, D, DRAWS = 5, 4, 3, 4
 RULE = NceRule(noises=3)
@@ -21,14 +21,14 @@ class Case:
     """A batch of walks with the vectors of every row, all in float64 and all different; nothing about it is symmetric."""
 
     def __init__(
-        self, walks: list[Walk], width: int = 3, empty_tiles: int = 0, seed: int = 0, size: float = 1.0, shared_by_all: bool = False
+        self, walks: list[Walk] | PathBatch, width: int = 3, empty_tiles: int = 0, seed: int = 0, size: float = 1.0, shared_by_all: bool = False
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
 
         def gaussian(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64) * size
 
-        self.batch: PathBatch = batch_of(walks, width, empty_tiles)
+        self.batch = tiled(walks, width, empty_tiles) if isinstance(walks, PathBatch) else batch_of(walks, width, empty_tiles)
         self.matrix_SDD = gaussian(DIRECTED, D, D)
         self.head_TWD = gaussian(*self.batch.levels[0].source_TW.shape, D)
         self.tails = [gaussian(*level.tail_TW.shape, D) for level in self.batch.levels]
@@ -70,16 +70,20 @@ class Oracle:
 
     def path_loss(self, path: Prefix, k: int, only: int | None) -> Tensor:
         """−ln s/(k+s) − (k/K) Σ ln k/(k+s*) of one prefix; with ``only``, its other matrices are constants."""
-        t, w = path.rows[0]
-        row = self.head_TWD[t, w]
-        for place, relation in enumerate(path.relations):
-            matrix = self.matrix_SDD[relation]
-            row = row @ (matrix if only in (None, place) else matrix.detach())
+
+        def row_of(way: Prefix) -> Tensor:
+            t, w = way.rows[0]
+            row = self.head_TWD[t, w]
+            for place, relation in enumerate(way.relations):
+                matrix = self.matrix_SDD[relation]
+                row = row @ (matrix if only in (None, place) else matrix.detach())
+            return row
+
         (t, w), depth = path.rows[-1], len(path.relations) - 1
-        s = torch.exp(row @ self.tails[depth][t, w])
+        s = torch.exp(row_of(path) @ self.tails[depth][t, w])
         loss = -torch.log(s / (k + s))
-        for noise in self.noises[depth][t if len(self.noises[depth]) > 1 else 0]:
-            loss = loss - k / DRAWS * torch.log(k / (k + torch.exp(row @ noise)))
+        for noise in self.noises[depth][path.weighed.rows[-1][0] if len(self.noises[depth]) > 1 else 0]:
+            loss = loss - k / DRAWS * torch.log(k / (k + torch.exp(row_of(path.weighed) @ noise)))
         return loss
 
 
@@ -131,6 +135,27 @@ def test_the_second_step_of_a_path_starts_where_the_first_one_ended() -> None:
     assert found.head_TWD.flatten().tolist() == pytest.approx([1 / (1 + math.e), 0, 0])
 
 
+def test_noises_behind_another_relation_worked_by_hand() -> None:
+    # e1 M1 = e2, e2 M2 = e3, e2 M3 = e1. The walk r1/r2 from e1 to e3 updates M1 and has its noise e1 behind r1/r3: both score 1. k = 1.
+    case = Case([Walk(0, ((0, 1, True), (1, 2, False)))], width=1)
+    first, second = case.batch.levels
+    both = torch.tensor([[1.0], [0.0]])
+    source = torch.zeros(2, 1, dtype=torch.long)
+    case.batch = PathBatch((first, Level(torch.tensor([1, 2]), source, source, weight_TW=both, chosen_TW=0 * both, noise_TW=1 - both)))
+    case.matrix_SDD = torch.zeros(3, 3, 3, dtype=torch.float64)
+    case.matrix_SDD[0, 0, 1] = case.matrix_SDD[1, 1, 2] = case.matrix_SDD[2, 1, 0] = 1
+    basis, none = torch.eye(3, dtype=torch.float64), torch.zeros(1, 1, 3, dtype=torch.float64)
+    case.head_TWD, case.tails, case.noises = basis[0][None, None], [none, basis[[2, 2], None]], [none, basis[[0, 0], None]]
+    found = case.gradients(NceRule(noises=1, normalise=False, one_matrix=True))
+    pull, push = 1 / (1 + math.e), -math.e / (1 + math.e)
+    assert found.loss.item() == pytest.approx(2 * math.log(2) + math.log(1 + math.exp(-1)) + math.log(1 + math.e))
+    assert found.levels[1].tail_TWD.flatten().tolist() == pytest.approx([0, 0, pull, 0, 0, 0])  # at e2 M2 = e3; the chain has no tail
+    assert found.levels[1].noise_GKD.flatten().tolist() == pytest.approx([0, 0, 0, push, 0, 0])  # at e2 M3 = e1; the walk has no noise
+    assert found.head_TWD.flatten().tolist() == pytest.approx([pull + push, 0, 0])
+    assert found.levels[0].pull_TWD.flatten().tolist() == pytest.approx([0, pull + push, 0])
+    assert found.levels[1].pull_TWD.abs().max() == 0
+
+
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("width", [1, 4, 7])
 def test_all_triples_in_both_directions_agree_with_the_loop(normalise: bool, width: int) -> None:
@@ -144,6 +169,21 @@ def test_every_prefix_of_every_walk_agrees_with_the_loop(normalise: bool, one_ma
     for seed in range(3):
         case = Case(random_walks(14, ENTITIES, DIRECTED, longest, seed), seed=seed)
         assert_agrees(case, NceRule(noises=2, normalise=normalise, one_matrix=one_matrix))
+
+
+@pytest.mark.parametrize("tiles", [CpuTiles, PlainTiles, CudaTiles])
+@pytest.mark.parametrize("shared_by_all", [True, False])
+@pytest.mark.parametrize("width", [1, 3])
+def test_noises_behind_random_relations_agree_with_the_loop(
+    width: int, shared_by_all: bool, tiles: type[PlainTiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths_module, "tiles_of", lambda matrix_SDD, relation_T, scale_S, width: tiles(matrix_SDD, relation_T, scale_S))
+    for seed in (0, 1, 3):
+        case = Case(chained(ENTITIES, DIRECTED, seed), width, empty_tiles=1, seed=seed, shared_by_all=shared_by_all)
+        lengths = {len(path.relations) - path.chosen for path in prefixes_of(case.batch) if path.chain}
+        assert lengths == {2, 3, 4}  # up to three random relations follow each other
+        for normalise in (True, False):
+            assert_agrees(case, replace(RULE, one_matrix=True, normalise=normalise))
 
 
 @pytest.mark.parametrize("one_matrix", [True, False])
@@ -192,8 +232,8 @@ def test_which_matrix_is_chosen_does_not_touch_vectors() -> None:
         assert torch.equal(left.noise_GKD, right.noise_GKD)
 
 
-@pytest.mark.parametrize("walks", [all_triples()[::9], random_walks(5, ENTITIES, DIRECTED, 3, seed=2)])
-def test_gradients_by_finite_differences(walks: list[Walk]) -> None:
+@pytest.mark.parametrize("walks", [all_triples()[::9], random_walks(5, ENTITIES, DIRECTED, 3, seed=2), chained(ENTITIES, DIRECTED, 3, edges=9)])
+def test_gradients_by_finite_differences(walks: list[Walk] | PathBatch) -> None:
     """The slopes of the function's own loss; where matrices are normalised, the norm is held constant by handing over the matrices in force."""
     case, rule, step = Case(walks), replace(RULE, normalise=False), 1e-6
     used = (case.batch.levels[0].weight_TW > 0)[..., None].expand_as(case.head_TWD).flatten()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +26,9 @@ def chi_square(count: list[float], expected: list[float]) -> float:
     return sum((observed - mean) ** 2 / mean for observed, mean in zip(count, expected, strict=True))
 
 
-def stream_of(edges: int = 4000, mean: float = 1.0, longest: int = 4, power: float = 1.0, seed: int = 0) -> WalkStream:
+def stream_of(edges: int = 4000, mean: float = 1.0, longest: int = 4, power: float = 1.0, seed: int = 0, **options: Any) -> WalkStream:
     adjacency = Adjacency.build(FACTS, 5, 2)
-    return WalkStream(adjacency, 4, edges=edges, mean=mean, longest=longest, power=power, seed=seed, device=CPU)
+    return WalkStream(adjacency, 4, edges=edges, mean=mean, longest=longest, power=power, seed=seed, device=CPU, **options)
 
 
 def walks_in(prefixes: list[Prefix]) -> list[Prefix]:
@@ -148,6 +149,32 @@ def test_rows_of_a_level_are_sorted_by_relation_and_none_is_padding() -> None:
             assert level.relation_T.tolist() == sorted(level.relation_T.tolist())
             assert (level.weight_TW == 1).all()
         assert (levels[0].chosen_TW == 1).all()  # a single fact has one matrix
+
+
+@pytest.mark.parametrize(("asked", "most"), [(1, 1), (2, 2), (7, 7), (16, 16), (10**6, 304)])
+def test_walks_of_a_step_that_share_a_head(asked: int, most: int) -> None:
+    """Each draw of a head gives so many walks, one less where they do not come out even; of every length as many as ever."""
+    # 304 walks of 600 path steps, from a KB so large that no head is drawn twice.
+    facts = torch.stack([torch.arange(100_000), torch.zeros(100_000, dtype=torch.long), torch.arange(100_000).roll(1)], dim=1)
+    adjacency = Adjacency.build(facts, 100_000, 1)
+    plain, stream = (
+        WalkStream(adjacency, 2, edges=600, mean=1.0, longest=4, power=1.0, seed=0, device=CPU, head_walks=walks) for walks in (1, asked)
+    )
+    assert (stream.at_least, stream.steps_per_epoch) == (plain.at_least, plain.steps_per_epoch)
+    prefixes = prefixes_of(stream.batch(3, torch.Generator()))
+    times = Counter(path.head for path in prefixes if len(path.relations) == 1)
+    heads = math.ceil(304 / most)
+    assert times.total() == 304 == stream.at_least[0] and len(times) == heads
+    assert set(times.values()) <= {304 // heads, math.ceil(304 / heads)} and max(times.values()) == most
+    for length, count in enumerate(stream.at_least, start=1):  # long walks and short ones from every head
+        long = Counter(path.head for path in prefixes if len(path.relations) == length)
+        assert long.total() == count and max(long.values()) == math.ceil(count / heads)
+
+
+def test_heads_that_walks_share_are_drawn_by_the_power_of_the_degree() -> None:
+    count = Counter(path.head for path in prefixes_of(stream_of(edges=60_000, mean=0.0, head_walks=10, power=0.75).batch(2, torch.Generator())))
+    weight = [degree**0.75 for degree in DEGREES[:4]]
+    assert chi_square([count[entity] / 10 for entity in range(4)], [6000 * each / sum(weight) for each in weight]) < CHI_999[3]
 
 
 def test_an_epoch_takes_as_many_steps_as_there_are_directed_edges(family: Dataset) -> None:

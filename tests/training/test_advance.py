@@ -10,11 +10,12 @@ from training.small import CPU, same, small, snapshot
 
 import relcode.training.advance as advance_module
 from relcode.config import Settings
-from relcode.errors import NotFinite
+from relcode.errors import NotFinite, SettingError
 from relcode.graph.dataset import Dataset
 from relcode.model.autoencoder import codes
 from relcode.model.parameters import Parameters, initial_parameters
 from relcode.recipes import RECIPES
+from relcode.sampling.batches import batch_tensors
 from relcode.sampling.facts import FactStream
 from relcode.sampling.questions import QuestionStream
 from relcode.sampling.walks import WalkStream
@@ -161,6 +162,17 @@ def test_which_stream_the_settings_ask_for(family: Dataset) -> None:
     assert isinstance(make_trainer(family, small("joint+comp"), CPU).stream, WalkStream)
     assert isinstance(make_trainer(family, small("default"), CPU).stream, QuestionStream)
     assert len(make_trainer(family, small("base+comp"), CPU).stream.batch(0, torch.Generator()).levels) > 1
+
+
+def test_switching_on_the_walks_of_the_program(family: Dataset) -> None:
+    """Settings of walks reach them, and leave single facts as they are; noise on relations needs the one matrix it lies behind."""
+    walks = {"sampling__head_walks": 5, "sampling__relation_noise": True}
+    stream = make_trainer(family, small("base+comp", **walks), CPU).stream
+    assert isinstance(stream, WalkStream) and stream.head_walks == 5 and stream.relation_noise
+    facts, plain = (make_trainer(family, small("base", **changes), CPU).stream.batch(3, torch.Generator()) for changes in (walks, {}))
+    assert all(torch.equal(one, other) for one, other in zip(batch_tensors(facts), batch_tensors(plain), strict=True))
+    with pytest.raises(SettingError, match=r"relation_noise=true needs updates\.path_matrices=one"):
+        make_trainer(family, small("base+comp", **walks, updates__path_matrices="all"), CPU)
 
 
 @pytest.mark.parametrize("name", ["base", "base+comp"])

@@ -38,9 +38,10 @@ def test_recording_leaves_tensors_and_generator_as_they_were() -> None:
 
 
 ADAGRAD = {"updates__rule": "adagrad", "updates__adagrad_rate": 0.1, "updates__adagrad_matrix_rate": 0.01, "updates__penalty": 0.01}
+AS_THE_PROGRAM = {**ADAGRAD, "sampling__head_walks": 5, "sampling__relation_noise": True}
 
 
-@pytest.mark.parametrize("changes", [{}, ADAGRAD], ids=["counted", "adagrad"])
+@pytest.mark.parametrize("changes", [{}, ADAGRAD, AS_THE_PROGRAM], ids=["counted", "adagrad", "walks of the program"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recorded_step_is_the_step(name: str, changes: dict[str, Any], family: Dataset) -> None:
     device, settings = torch.device("cuda"), small(name, coder__start=0.0, coder__begin="random", **changes)

@@ -35,6 +35,7 @@ _POSITIVE = _Rule("a finite number above 0", lambda value: math.isfinite(value) 
 _LIMIT = _Rule("a number above 0 (inf for no limit)", lambda value: value > 0)
 _WEIGHT = _Rule("a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
 _SHARE = _Rule("a number from 0 to 1", lambda value: 0 <= value <= 1)
+_BLOCK = _Rule("0 or a power of two", lambda value: value >= 0 and value & (value - 1) == 0)
 _ANY = _Rule("", lambda value: True)
 
 
@@ -98,6 +99,11 @@ class ModelSettings(_Checked):
         "d, the size of entity vectors; a relation is a d×d matrix (none: chosen by the numbers of facts and relations, and the device)",
         _POSITIVE_INT,
     )
+    block: int | None = option(
+        0,
+        "b: matrices have numbers only in blocks of b×b along their diagonal (softmax only; 0: they are whole; none: chosen by facts per relation)",
+        _BLOCK,
+    )
     shared: bool = option(False, "an entity has one vector, as head and as tail; else two (softmax only: the paper has two)")
     autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
     code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
@@ -114,6 +120,11 @@ class ModelSettings(_Checked):
         if self.dim is None:
             raise SettingError("model.dim is still open: it is chosen from the data when training begins")
         return self.dim
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers a row of a matrix has: b, or d where matrices are whole."""
+        return self.block or self.size
 
 
 @dataclass(frozen=True, kw_only=True)

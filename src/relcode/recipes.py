@@ -106,7 +106,7 @@ def default() -> Settings:
     """Return what `relcode train` uses: the same score and autoencoder with one vector an entity, a full softmax and Adagrad (docs/beyond.md)."""
     return Settings(
         recipe="default",
-        model=ModelSettings(objective="softmax", dim=None, shared=True, normalise=False, initial=None),
+        model=ModelSettings(objective="softmax", dim=None, block=None, shared=True, normalise=False, initial=None),
         coder=CoderSettings(start=0.5, begin="factors", draw="uniform", traceless=None, rate=None, scale=None, matrix_rate=2.0**-3, sparsity=0.15),
         training=TrainingSettings(epochs=None),
     )
@@ -146,6 +146,15 @@ def fitting_penalty(shape: DataShape) -> float:
     else:
         penalty = 0.0053 * (facts / max(1, shape.relations)) ** 0.45 * (facts / max(1, shape.pairs)) ** -2.7
     return max(LEAST_PENALTY, round(penalty, 4))
+
+
+FACTS_A_ROW = 40  # facts of a relation for each number in a row of its matrix
+
+
+def fitting_block(shape: DataShape, dim: int) -> int:
+    """Return the size of a matrix's blocks, a power of two near (facts / relations) / 40; 0, a whole matrix, where that does not divide d."""
+    block = 1 << max(1, round(math.log2(max(1, shape.facts) / max(1, shape.relations) / FACTS_A_ROW)))
+    return 0 if dim % block or block >= dim // 4 else block
 
 
 def fit_nce(settings: Settings, shape: DataShape) -> Settings:
@@ -201,10 +210,11 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     near_identity = shape.relations <= FEW_RELATIONS and facts >= MANY_FACTS * max(1, shape.relations)
     initial = settings.model.initial or ("identity" if near_identity else "small")
     single_pairs = facts >= SMALL_FACTS and facts < MANY_A_PAIR * shape.pairs
+    block = fitting_block(shape, dim) if settings.model.block is None else settings.model.block
     image_share = (0.75 if single_pairs and not near_identity else 0.5) if softmax.image_share is None else softmax.image_share
     return replace(
         settings,
-        model=replace(settings.model, dim=dim, initial=initial),
+        model=replace(settings.model, dim=dim, block=block, initial=initial),
         softmax=replace(
             softmax,
             questions=questions,

@@ -10,7 +10,7 @@ from walked import Prefix, Walk, batch_of, chained, prefixes_of, random_walks, t
 
 import relcode.model.paths as paths_module
 from relcode.model.paths import NceRule, PathGradients, path_gradients
-from relcode.ops.tiles import CpuTiles, CudaTiles, PlainTiles
+from relcode.ops.tiles import CpuTiles, GatheredTiles, PlainTiles
 from relcode.sampling.batches import Level, PathBatch
 
 ENTITIES, DIRECTED, D, DRAWS = 5, 4, 3, 4
@@ -171,7 +171,7 @@ def test_every_prefix_of_every_walk_agrees_with_the_loop(normalise: bool, one_ma
         assert_agrees(case, NceRule(noises=2, normalise=normalise, one_matrix=one_matrix))
 
 
-@pytest.mark.parametrize("tiles", [CpuTiles, PlainTiles, CudaTiles])
+@pytest.mark.parametrize("tiles", [CpuTiles, PlainTiles, GatheredTiles])
 @pytest.mark.parametrize("shared_by_all", [True, False])
 @pytest.mark.parametrize("width", [1, 3])
 def test_noises_behind_random_relations_agree_with_the_loop(
@@ -324,7 +324,7 @@ def test_a_nan_reaches_the_loss(place: str) -> None:
     assert not torch.isfinite(case.gradients(replace(RULE, saturation=6.0, factor_limit=8.0)).loss)
 
 
-@pytest.mark.parametrize("version", [PlainTiles, CudaTiles])
+@pytest.mark.parametrize("version", [PlainTiles, GatheredTiles])
 @pytest.mark.parametrize("one_matrix", [True, False])
 def test_all_versions_of_the_products_agree(version: type[PlainTiles], one_matrix: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     case, rule = Case(random_walks(20, ENTITIES, DIRECTED, 3, seed=8)), replace(RULE, one_matrix=one_matrix)

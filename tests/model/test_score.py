@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from relcode.model.score import Scorer, compose, path_query, relation_queries
+from relcode.model.score import Scorer, path_query, relation_queries
+from relcode.ops.diagonal import compose
 
 
 def make_scorer(E: int = 5, R: int = 2, D: int = 3, seed: int = 0, dtype: torch.dtype = torch.float64) -> Scorer:

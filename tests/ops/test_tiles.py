@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from relcode.ops.tiles import CpuTiles, CudaTiles, PlainTiles, matrix_norms, tiles_of
+from relcode.ops.tiles import CpuTiles, GatheredTiles, PlainTiles, matrix_norms, tiles_of
 
-VERSIONS = [PlainTiles, CpuTiles, CudaTiles]  # the batched version is plain torch: it can be checked where there is no CUDA
+VERSIONS = [PlainTiles, CpuTiles, GatheredTiles]  # the batched version is plain torch: it can be checked where there is no CUDA
 LAYOUTS = [[0], [3], [0, 0, 0], [0, 1, 3], [1, 1, 3, 3, 3, 0], [2, 0, 2, 2, 1, 0]]
 
 
@@ -135,4 +135,4 @@ def test_relations_without_a_tile_are_left_alone(version: type[PlainTiles]) -> N
 def test_the_chooser_takes_the_version_for_the_device() -> None:
     assert type(tiles_of(gaussian(1, 2, 2), torch.tensor([0]))) is CpuTiles
     if torch.cuda.is_available():
-        assert type(tiles_of(gaussian(1, 2, 2).cuda(), torch.tensor([0]).cuda())) is CudaTiles
+        assert type(tiles_of(gaussian(1, 2, 2).cuda(), torch.tensor([0]).cuda())) is GatheredTiles

@@ -25,7 +25,7 @@ from relcode.errors import NotFinite
 from relcode.evaluation.metrics import mean_rank, mean_reciprocal_rank
 from relcode.graph.compositions import Composition, Filter, PairIndex
 from relcode.graph.vocab import Vocab
-from relcode.model.score import compose
+from relcode.ops.diagonal import compose
 from relcode.ops.precision import full_precision
 
 BLOCK_NUMBERS = 2**23  # of products M_1 M_2 held at a time: 32 MB

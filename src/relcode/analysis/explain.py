@@ -23,6 +23,7 @@ so that of two that say the same the one that needs fewer facts comes first.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,7 @@ from relcode.analysis.composition import flat_unit
 from relcode.errors import NotFinite
 from relcode.graph.adjacency import Adjacency
 from relcode.model.score import Scorer, relation_queries
+from relcode.ops.diagonal import compose
 
 EXPANSIONS = 2**16  # grounded paths of one length that are looked at; beyond it those through the entities with most edges go first
 CANDIDATES = 256  # path types of one length whose matrices are multiplied out, those with the highest u_h P (v_t − v̄)
@@ -162,9 +164,7 @@ def _weigh(
     results = []
     for number in gain_T.sort(descending=True, stable=True).indices[:CANDIDATES].tolist():
         path = tuple(path_TL[number].tolist())
-        product_DD = scorer.matrix_SDD[path[0]]
-        for step in path[1:]:
-            product_DD = product_DD @ scorer.matrix_SDD[step]
+        product_DD = functools.reduce(compose, (scorer.matrix_SDD[step] for step in path))
         cosine = float((flat_unit(product_DD[None]) * flat_unit(target_DD[None])).sum())
         scale = cosine * float(target_DD.norm()) / max(float(product_DD.norm()), 1e-30)
         between = between_X[type_X == number].tolist()

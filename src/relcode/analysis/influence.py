@@ -21,6 +21,7 @@ from torch import Tensor
 from relcode.analysis.refit import EntityProblem, Refitter
 from relcode.errors import NotFinite
 from relcode.graph.known import KnownAnswers
+from relcode.ops.diagonal import times
 from relcode.ops.precision import full_precision
 
 
@@ -76,7 +77,7 @@ class Inquiry:
         """Return the scores of the tail [A] and of all entities [A, E] by vectors that were fitted."""
         scorer = self.refitter.scorer
         with full_precision():
-            query_AD = head_AD @ scorer.matrix_SDD[self.relation]
+            query_AD = times(head_AD, scorer.matrix_SDD[self.relation])
             score_AE = query_AD @ scorer.tail_ED.T
             if self.refitter.shared:
                 score_AE[:, self.head] = (query_AD * head_AD).sum(dim=1)  # the head itself, as an answer, has the new vector too
@@ -99,8 +100,8 @@ class Inquiry:
         rival_E = (self._rivals_E & scorer.seen_E).nonzero().squeeze(1)
         rivals_D = score_1E[0, rival_E].softmax(dim=0) @ scorer.tail_ED[rival_E]
         matrix_DD = scorer.matrix_SDD[self.relation]
-        of_head_F = self.head_problem.influence(head_D, matrix_DD @ (tail_D - rivals_D)).cpu()
-        of_tail_F = self.tail_problem.influence(tail_D, head_D @ matrix_DD).cpu()
+        of_head_F = self.head_problem.influence(head_D, times(tail_D - rivals_D, matrix_DD, back=True)).cpu()
+        of_tail_F = self.tail_problem.influence(tail_D, times(head_D, matrix_DD)).cpu()
         row_X, place_F = torch.cat([self.head_problem.row_F, self.tail_problem.row_F]).unique(return_inverse=True)
         fall_X = torch.zeros(len(row_X), dtype=of_head_F.dtype).index_add_(0, place_F, torch.cat([of_head_F, of_tail_F]))
         order_X = fall_X.argsort(descending=True, stable=True)

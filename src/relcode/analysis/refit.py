@@ -30,6 +30,7 @@ from torch import Tensor
 
 from relcode.graph.facts import directed
 from relcode.model.score import Scorer, relation_queries
+from relcode.ops.diagonal import times, transpose
 from relcode.ops.precision import full_precision
 
 NOISE_ENTITIES = 1024  # more other entities than these are represented by as many, drawn once; likewise more answers
@@ -82,7 +83,7 @@ class HeadRole:
 
     def _chances(self, w_AD: Tensor) -> tuple[Tensor, Tensor]:
         """Return ln Σ_y exp(w M_t v_y), [A, T], and the softmax, [A, T, Y]."""
-        score_ATY = torch.einsum("ad,tde->ate", w_AD, self.matrix_TDD) @ self.candidate_YD.T + self.log_weight_Y
+        score_ATY = times(w_AD, self.matrix_TDD).transpose(0, 1) @ self.candidate_YD.T + self.log_weight_Y
         total_AT = score_ATY.logsumexp(dim=2)
         return total_AT, no_traces((score_ATY - total_AT[..., None]).exp())
 
@@ -100,11 +101,11 @@ class HeadRole:
         """Return gradient [A, D] and curvature (minus the matrix of second derivatives) [A, D, D]."""
         _, chance_ATY = self._chances(w_AD)
         count_AT = self._per_relation(keep_AF)
-        mean_ATD = torch.einsum("ate,tde->atd", chance_ATY @ self.candidate_YD, self.matrix_TDD)
+        mean_ATD = times((chance_ATY @ self.candidate_YD).transpose(0, 1), self.matrix_TDD, back=True).transpose(0, 1)
         gradient_AD = keep_AF[:, self.fact_X] @ self.gold_XD - (count_AT[..., None] * mean_ATD).sum(dim=1)
         curvature_ADD = torch.zeros((*w_AD.shape, w_AD.shape[1]), dtype=w_AD.dtype, device=w_AD.device)
         for relation, matrix_DD in enumerate(self.matrix_TDD):  # one at a time: T·Y vectors of size D would be many
-            image_YD = self.candidate_YD @ matrix_DD.T
+            image_YD = times(self.candidate_YD, matrix_DD, back=True)
             weight_AY = count_AT[:, relation, None] * chance_ATY[:, relation]
             curvature_ADD += (weight_AY[..., None] * image_YD).transpose(1, 2) @ image_YD
         curvature_ADD -= torch.einsum("at,atd,ate->ade", count_AT, mean_ATD, mean_ATD)
@@ -113,7 +114,7 @@ class HeadRole:
     def gradients(self, w_D: Tensor, facts: int) -> Tensor:
         """Return the gradient of each fact's own likelihood; [F, D]."""
         _, chance_1TY = self._chances(w_D[None])
-        mean_TD = torch.einsum("te,tde->td", (chance_1TY @ self.candidate_YD)[0], self.matrix_TDD)
+        mean_TD = times((chance_1TY @ self.candidate_YD)[0][:, None], self.matrix_TDD, back=True)[:, 0]
         return w_D.new_zeros((facts, len(w_D))).index_add_(0, self.fact_X, self.gold_XD - mean_TD[self.relation_X])
 
 
@@ -320,7 +321,7 @@ class Refitter:
             some_Z = among_E.nonzero().squeeze(1)
             chosen.append(sample(some_Z, NOISE_ENTITIES))
             weights.append(torch.full_like(chosen[-1], len(some_Z), dtype=scorer.dtype) / max(1, len(chosen[-1])))
-        gold_XD = relation_queries(scorer.tail_ED[tail_X], matrix_TDD.transpose(1, 2), place_X)
+        gold_XD = relation_queries(scorer.tail_ED[tail_X], transpose(matrix_TDD), place_X)
         candidate_YD = scorer.tail_ED[torch.cat(chosen)]
         return HeadRole(gold_XD, place_X.to(device), number_X.to(device), matrix_TDD, candidate_YD, torch.cat(weights).log())
 

@@ -11,6 +11,7 @@ from relcode.errors import NotFinite, SettingError
 from relcode.evaluation.path_questions import reached as reached
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
+from relcode.ops.diagonal import times
 
 MOST_ANSWERS = 100_000  # to one question
 
@@ -46,7 +47,7 @@ def best_entities(scorer: Scorer, score_E: Tensor, known_X: Tensor, top: int, ne
 
 def relation_scores(scorer: Scorer, head: int, tail: int) -> Tensor:
     """Return u_h M_s v_t for every directed relation s; [S]."""
-    score_S = (scorer.head_ED[head] @ scorer.matrix_SDD) @ scorer.tail_ED[tail]
+    score_S = times(scorer.head_ED[head], scorer.matrix_SDD) @ scorer.tail_ED[tail]
     check_finite(score_S)
     return score_S
 

@@ -19,6 +19,7 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.paths import format_path
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters, coder_in_force
+from relcode.ops.diagonal import whole
 from relcode.recipes import fit_to_data, fit_to_device
 from relcode.runs.run import create_run
 from relcode.training.state import TrainState
@@ -78,7 +79,7 @@ def vectors_of(model: Model) -> Vectors:
         labels=data.labels,
         head_ED=_array(scorer.head_ED),
         tail_ED=_array(scorer.tail_ED),
-        matrix_SDD=_array(scorer.matrix_SDD),
+        matrix_SDD=_array(whole(scorer.matrix_SDD)),
         code_SC=code_SC,
         about=about,
     )
@@ -106,7 +107,7 @@ def authors_model(model: Model) -> AuthorsModel:
         relations=data.relations,
         head_ED=(_array(scorer.head_ED[seen_X]) * decay(head_count, vector_el)[:, None]).astype(np.float32),
         tail_ED=(_array(scorer.tail_ED[seen_X]) * decay(tail_count, vector_el)[:, None]).astype(np.float32),
-        matrix_SDD=_array(scorer.matrix_SDD),
+        matrix_SDD=_array(whole(scorer.matrix_SDD)),
         head_count_E=head_count,
         tail_count_E=tail_count,
         matrix_count_S=_counter(parameters, "matrix_count_S", data.num_directed),

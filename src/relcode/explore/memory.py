@@ -29,8 +29,9 @@ def parse_memory(text: str | int | None) -> int | None:
 def parameter_bytes(dataset: Dataset, settings: Settings) -> int:
     """Return what the parameters take: vectors, matrices, encoder and decoder, in float32; Adagrad keeps as much again of the first two."""
     d, c = settings.model.size, settings.model.code_dim if settings.model.autoencoder else 0
+    b = settings.model.width
     vectors, copies = 1 if settings.model.shared else 2, 2 if settings.adagrad else 1
-    return 4 * (copies * (vectors * dataset.num_entities * d + dataset.num_directed * d * d) + 2 * c * d * d)
+    return 4 * (copies * (vectors * dataset.num_entities * d + dataset.num_directed * d * b) + 2 * c * d * b)
 
 
 def check_memory(dataset: Dataset, settings: Settings) -> None:

@@ -6,6 +6,7 @@ model.predict_tails("Lyon", "city_country")
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,7 @@ from relcode.graph.known import KnownAnswers
 from relcode.graph.paths import invert_path
 from relcode.model.parameters import Parameters, scorer_of
 from relcode.model.score import Scorer
+from relcode.ops.diagonal import compose, identity_like, whole
 from relcode.runs.run import Run, open_run
 
 if TYPE_CHECKING:
@@ -182,10 +184,8 @@ class Model:
 
     def matrix(self, name: str) -> Floats:
         """Return the matrix of a relation, of ``^name`` or of a path (the product) as it is used when scoring; float32 [D, D]."""
-        matrix_DD = torch.eye(self.settings.model.size, device=self.scorer.device)
-        for relation in self.names.path(name):
-            matrix_DD = matrix_DD @ self.scorer.matrix_SDD[relation]
-        return _array(matrix_DD)
+        path = [self.scorer.matrix_SDD[relation] for relation in self.names.path(name)]
+        return _array(whole(functools.reduce(compose, path, identity_like(self.scorer.matrix_SDD))))
 
     # -- the work behind the questions
 

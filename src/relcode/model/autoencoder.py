@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from relcode.model.nce import gold_weight, nce_loss, noise_weight
+from relcode.ops.diagonal import identity_like, trace
 from relcode.ops.rows import limit_norm
 
 LEAST_LENGTH = 0.1  # of a code whose entries are weighed against each other: the slope of a shorter one would have no bound
@@ -27,13 +28,12 @@ CODE_LIMIT = 4.0  # a code is scaled down to norm CODE_LIMIT·√d, a reconstruc
 def flatten_matrices(matrix_XDD: Tensor) -> Tensor:
     """Return m_r for each matrix: flattened and scaled to norm √d."""
     flat_XQ = matrix_XDD.flatten(1)
-    return flat_XQ * (math.sqrt(matrix_XDD.shape[-1]) / flat_XQ.norm(dim=1, keepdim=True).clamp_min(1e-30))
+    return flat_XQ * (math.sqrt(matrix_XDD.shape[-2]) / flat_XQ.norm(dim=1, keepdim=True).clamp_min(1e-30))
 
 
 def without_identity(matrix_XDD: Tensor) -> Tensor:
     """Return M − (tr M / d) I for each matrix: where all begin near the identity they share it, and similarities would speak of little else."""
-    eye_DD = torch.eye(matrix_XDD.shape[-1], dtype=matrix_XDD.dtype, device=matrix_XDD.device)
-    return matrix_XDD - matrix_XDD.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] * eye_DD
+    return matrix_XDD - (trace(matrix_XDD) / matrix_XDD.shape[-2])[..., None, None] * identity_like(matrix_XDD)
 
 
 def smooth_relu(x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from relcode.config import CoderSettings, Settings, UpdateSettings
 from relcode.model.score import Scorer
+from relcode.ops.diagonal import identity_like
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +70,14 @@ def initial_parameters(
         return (torch.randn(*shape, generator=generator) * std).to(device)
 
     vector_ED = gaussian(num_entities, d)
-    matrix_SDD = gaussian(num_directed, d, d)
+    matrix_SDD = gaussian(num_directed, d, model.width)
     if model.initial == "identity":
-        matrix_SDD.add_(torch.eye(d, device=device)).div_(2)
+        matrix_SDD.add_(identity_like(matrix_SDD)).div_(2)
     elif model.initial != "gaussian":
         matrix_SDD.div_(8)
         if model.initial == "leaning":
-            matrix_SDD.add_(torch.eye(d, device=device), alpha=0.25)
-    encoder_CQ = gaussian(c, d * d) if model.autoencoder else None
+            matrix_SDD.add_(identity_like(matrix_SDD), alpha=0.25)
+    encoder_CQ = gaussian(c, d * model.width) if model.autoencoder else None
 
     def counter(*shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=device)
@@ -134,7 +135,7 @@ def matrix_scale(matrix_SDD: Tensor, normalise: bool) -> Tensor:
     """Return √d/‖M‖ for each matrix, by which it is multiplied to be in force (1 without normalisation)."""
     if not normalise:
         return matrix_SDD.new_ones(len(matrix_SDD))
-    return math.sqrt(matrix_SDD.shape[-1]) / matrix_SDD.flatten(1).norm(dim=1).clamp_min(1e-30)
+    return math.sqrt(matrix_SDD.shape[1]) / matrix_SDD.flatten(1).norm(dim=1).clamp_min(1e-30)
 
 
 def matrices_in_force(matrix_SDD: Tensor, normalise: bool) -> Tensor:

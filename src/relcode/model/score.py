@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from relcode.ops.diagonal import times
+
 EVERY = slice(None)
 
 
@@ -30,19 +32,14 @@ def relation_queries(vector_BD: Tensor, matrix_SDD: Tensor, relation_B: Tensor) 
         return query_BD[order_B.argsort().to(vector_BD.device)]
     relation_T, size_T = torch.unique_consecutive(relation_B, return_counts=True)
     groups = zip(vector_BD.split(size_T.tolist()), relation_T.tolist(), strict=True)
-    return torch.cat([vector_BD[:0], *(group_WD @ matrix_SDD[relation] for group_WD, relation in groups)])
+    return torch.cat([vector_BD[:0], *(times(group_WD, matrix_SDD[relation]) for group_WD, relation in groups)])
 
 
 def path_query(vector_BD: Tensor, matrix_SDD: Tensor, path: Sequence[int]) -> Tensor:
     """Return q_b = x_b M_1 M_2 … M_l for the directed relations of one path, taken from its first to its last; the empty path gives x itself."""
     for relation in path:
-        vector_BD = vector_BD @ matrix_SDD[relation]
+        vector_BD = times(vector_BD, matrix_SDD[relation])
     return vector_BD
-
-
-def compose(first_DD: Tensor, second_DD: Tensor) -> Tensor:
-    """Return the matrix of the path r1/r2, M_1 M_2: first r1, then r2. Leading dimensions are batches."""
-    return first_DD @ second_DD
 
 
 @dataclass(frozen=True)
@@ -62,9 +59,9 @@ class Scorer:
         """Check that the shapes belong together."""
         E, D = self.head_ED.shape
         S = len(self.matrix_SDD)
-        if self.tail_ED.shape != (E, D) or self.matrix_SDD.shape != (S, D, D) or self.seen_E.shape != (E,) or S % 2:
+        if self.tail_ED.shape != (E, D) or self.matrix_SDD.shape[:2] != (S, D) or D % self.matrix_SDD.shape[2] or self.seen_E.shape != (E,) or S % 2:
             raise ValueError(
-                f"a scorer needs head [E, D], tail [E, D], matrix [2R, D, D] and seen [E]; given {list(self.head_ED.shape)}, "
+                f"a scorer needs head [E, D], tail [E, D], matrix [2R, D, D] (or blocks, [2R, D, b]) and seen [E]; given {list(self.head_ED.shape)}, "
                 f"{list(self.tail_ED.shape)}, {list(self.matrix_SDD.shape)} and {list(self.seen_E.shape)}"
             )
 

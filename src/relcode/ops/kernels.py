@@ -95,18 +95,24 @@ def _outer(
     square,
     rate,
     D: tl.constexpr,
+    N: tl.constexpr,
     W: tl.constexpr,
     B: tl.constexpr,
     ADAGRAD: tl.constexpr,
     EPSILON: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """A B × B block of a relation's matrix: Σ xᵀ g over its rows, then a step along it, Adagrad's or at the relation's rate."""
-    blocks: tl.constexpr = (D + B - 1) // B
-    s = (tl.program_id(0) // (blocks * blocks)).to(tl.int64)
-    block = tl.program_id(0) % (blocks * blocks)
-    i = block // blocks * B + tl.arange(0, B)
-    j = block % blocks * B + tl.arange(0, B)
+    """A B × B part of a relation's matrix: Σ xᵀ g over its rows, then a step along it, Adagrad's or at the relation's rate.
+
+    Matrices have blocks of N × N along their diagonal; several may meet in one part, which looks at them alone.
+    """
+    high: tl.constexpr = (D + B - 1) // B
+    wide: tl.constexpr = (N + B - 1) // B
+    s = (tl.program_id(0) // (high * wide)).to(tl.int64)
+    part = tl.program_id(0) % (high * wide)
+    first = part // wide * B
+    i = first + tl.arange(0, B)
+    j = (first if N < B else first // N * N) + part % wide * B + tl.arange(0, B)
     begin = tl.load(first_S1 + s)
     end = tl.load(first_S1 + s + 1)
     if begin < end:
@@ -117,8 +123,8 @@ def _outer(
             x_BW = tl.load(x + row[None, :] * D + i[:, None], mask=(place < end)[None, :] & (i < D)[:, None], other=0.0)
             g_WB = tl.load(g + row[:, None] * D + j[None, :], mask=(place < end)[:, None] & (j < D)[None, :], other=0.0)
             total = tl.dot(x_BW, g_WB, total, input_precision=PRECISION)
-        here = s * D * D + i[:, None] * D + j[None, :]
-        inside = (i < D)[:, None] & (j < D)[None, :]
+        here = s * D * N + i[:, None] * N + (j % N)[None, :]
+        inside = (i < D)[:, None] & (j < D)[None, :] & ((i // N)[:, None] == (j // N)[None, :])
         if ADAGRAD:
             seen = tl.load(square + here, mask=inside, other=0.0) + total * total
             tl.store(square + here, seen, mask=inside)
@@ -135,11 +141,12 @@ def climb_outer_(
 
     By Adagrad at one rate, or, where there are no sums of squares, at a rate for each relation.
     """
-    S, D, _ = value_SDD.shape
+    S, D, N = value_SDD.shape
+    assert D == N or N % BLOCK == 0 or BLOCK % N == 0, "blocks that no part cuts"
     sorted_P, order_P = torch.sort(relation_P, stable=True)
     tensors = (x_PD.contiguous(), g_PD.contiguous(), order_P, runs_of(sorted_P, S), value_SDD, value_SDD if square_SDD is None else square_SDD, rate)
-    sizes = {"D": D, "W": TILE, "B": BLOCK, "ADAGRAD": square_SDD is not None, "EPSILON": epsilon, "PRECISION": precision()}
-    _outer[(triton.cdiv(D, BLOCK) ** 2 * S,)](*tensors, **sizes)
+    sizes = {"D": D, "N": N, "W": TILE, "B": BLOCK, "ADAGRAD": square_SDD is not None, "EPSILON": epsilon, "PRECISION": precision()}
+    _outer[(triton.cdiv(D, BLOCK) * triton.cdiv(N, BLOCK) * S,)](*tensors, **sizes)
 
 
 @triton.jit

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from relcode.ops.diagonal import outer
 from relcode.ops.triton import kernels
 from relcode.ops.workers import share
 
@@ -20,7 +21,7 @@ EPSILON = 1e-10  # so that a number whose gradient is zero stays where it is
 def plain_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:
     """Move matrices along Σ xᵀ y, in place: the equations as written."""
     for relation in relation_P.unique().tolist():
-        gradient_DD = torch.einsum("pd,pe->de", x_PD[relation_P == relation], y_PD[relation_P == relation])
+        gradient_DD = outer(x_PD[relation_P == relation], y_PD[relation_P == relation], value_SDD.shape[-1])
         square_SDD[relation] += gradient_DD.square()
         value_SDD[relation] += rate * gradient_DD / (square_SDD[relation].sqrt() + EPSILON)
 
@@ -47,7 +48,7 @@ def cpu_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, 
             x_XD, y_XD = x_PD[first:last], y_PD[first:last]
         else:
             x_XD, y_XD = x_PD.index_select(0, order_P[first:last]), y_PD.index_select(0, order_P[first:last])
-        climb_once_(value_SDD[relation], square_SDD[relation], x_XD.T @ y_XD, step)
+        climb_once_(value_SDD[relation], square_SDD[relation], outer(x_XD, y_XD, value_SDD.shape[-1]), step)
 
     last_X = count_X.cumsum(0)
     share(move, zip(relation_X.tolist(), (last_X - count_X).tolist(), last_X.tolist(), strict=True))

@@ -8,9 +8,10 @@ A tile is W rows that share a relation, so that the step of a whole batch is a f
     product       y = x M_r          back    g M_rᵀ          outer   M_r += rate · Σ_w x_wᵀ g_w
 
 :class:`PlainTiles` is the truth. :class:`CpuTiles` multiplies with the matrices where they lie (no copy of a D×D matrix is ever made) and takes
-neighbouring tiles of a relation together. :class:`CudaTiles` gathers the matrices once for single batched products, with shapes that do not depend on
-the data. Rows that are sorted by relation need no padding: they are tiles of one row each (W = 1), and :class:`GroupedTiles` finds the larger ones
-in them and multiplies with the matrices where they lie.
+neighbouring tiles of a relation together. :class:`GatheredTiles` gathers the matrices once for single batched products, with shapes that do not
+depend on the data: on CUDA, and wherever matrices are small blocks along their diagonal (:mod:`relcode.ops.diagonal`). Rows that are sorted by
+relation need no padding: they are tiles of one row each (W = 1), and :class:`GroupedTiles` finds the larger ones in them and multiplies with the
+matrices where they lie.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from relcode.ops.diagonal import outer, times
 from relcode.ops.triton import kernels
 from relcode.ops.workers import share
 
@@ -47,11 +49,11 @@ class PlainTiles:
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return y[t, w] = x[t, w] M_r."""
-        return self._scaled(torch.einsum("twd,tde->twe", x_TWD, self.matrix_SDD[self.relation_T]))
+        return self._scaled(times(x_TWD, self.matrix_SDD[self.relation_T]))
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ, the gradient of the product towards x."""
-        return self._scaled(torch.einsum("twe,tde->twd", g_TWD, self.matrix_SDD[self.relation_T]))
+        return self._scaled(times(g_TWD, self.matrix_SDD[self.relation_T], back=True))
 
     def _scaled(self, y_TWD: Tensor) -> Tensor:
         return y_TWD if self.scale_S is None else y_TWD * self.scale_S[self.relation_T][:, None, None]
@@ -59,7 +61,7 @@ class PlainTiles:
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w of every tile to its relation's matrix, in place: the gradient of the product towards M."""
         for t, relation in enumerate(self.relation_T.tolist()):
-            self.matrix_SDD[relation] += rate_S[relation] * torch.einsum("wd,we->de", x_TWD[t], g_TWD[t])
+            self.matrix_SDD[relation] += rate_S[relation] * outer(x_TWD[t], g_TWD[t], self.matrix_SDD.shape[-1])
 
 
 class CpuTiles(PlainTiles):
@@ -101,7 +103,7 @@ class CpuTiles(PlainTiles):
         return x_XD.split([length * width for length in self.lengths])
 
 
-class CudaTiles(PlainTiles):
+class GatheredTiles(PlainTiles):
     """Batched products with the matrices gathered once."""
 
     def __init__(self, matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None) -> None:
@@ -111,16 +113,16 @@ class CudaTiles(PlainTiles):
 
     def product(self, x_TWD: Tensor) -> Tensor:
         """Return x M_r."""
-        return self._scaled(torch.bmm(x_TWD, self.matrix_TDD))
+        return self._scaled(times(x_TWD, self.matrix_TDD))
 
     def back(self, g_TWD: Tensor) -> Tensor:
         """Return g M_rᵀ."""
-        return self._scaled(torch.bmm(g_TWD, self.matrix_TDD.transpose(1, 2)))
+        return self._scaled(times(g_TWD, self.matrix_TDD, back=True))
 
     def add_outer_(self, x_TWD: Tensor, g_TWD: Tensor, rate_S: Tensor) -> None:
         """Add rate_r · Σ_w x_wᵀ g_w."""
         rate_T11 = rate_S[self.relation_T][:, None, None]
-        self.matrix_SDD.index_add_(0, self.relation_T, torch.bmm(x_TWD.transpose(1, 2), g_TWD * rate_T11))
+        self.matrix_SDD.index_add_(0, self.relation_T, outer(x_TWD, g_TWD * rate_T11, self.matrix_SDD.shape[-1]))
 
 
 class GroupedTiles(PlainTiles):
@@ -151,6 +153,8 @@ class GroupedTiles(PlainTiles):
 
 def tiles_of(matrix_SDD: Tensor, relation_T: Tensor, scale_S: Tensor | None = None, width: int | None = None) -> PlainTiles:
     """Return the version that is fast where the matrices are; ``width`` is that of the tiles, 1 for rows sorted by relation."""
+    if matrix_SDD.shape[1] != matrix_SDD.shape[2]:
+        return GatheredTiles(matrix_SDD, relation_T, scale_S)
     if not matrix_SDD.is_cuda:
         return CpuTiles(matrix_SDD, relation_T, scale_S)
-    return (GroupedTiles if width == 1 else CudaTiles)(matrix_SDD, relation_T, scale_S)
+    return (GroupedTiles if width == 1 else GatheredTiles)(matrix_SDD, relation_T, scale_S)

@@ -24,15 +24,18 @@ def parameters_of(tensors: Mapping[str, Tensor], settings: Settings, data: Mappi
     """Make the record of parameters; tensors that no run of these settings and data has are a ``ValueError``.
 
     The shape of each is told by the letters its name ends in (E entities, S directed relations, D, C, Q = D·D; none: a single number).
+    Where matrices have blocks of b×b, the last D of theirs is b, and Q = D·b.
     """
     dim = settings.model.size
-    sizes = {"E": int(data["entities"]), "S": 2 * int(data["relations"]), "D": dim, "C": settings.model.code_dim, "Q": dim * dim}
+    sizes = {"E": int(data["entities"]), "S": 2 * int(data["relations"]), "D": dim, "C": settings.model.code_dim, "Q": dim * settings.model.width}
     needed, of_training = tensor_names(settings)
     if of_training & set(tensors):  # a checkpoint has all of them, weights alone have none
         needed |= of_training
     for name in sorted({*needed, *tensors}):
         letters = name.rpartition("_")[2]
         shape = tuple(sizes[letter] for letter in letters) if letters.isupper() and set(letters) <= set(sizes) else ()
+        if letters == "SDD":
+            shape = (*shape[:2], settings.model.width)
         expected = shape if name in needed else "none"
         found = tuple(tensors[name].shape) if name in tensors else "none"
         if found != expected:

@@ -17,10 +17,19 @@ def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
         raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
     if settings.sampling.relation_noise and settings.updates.path_matrices != "one":
         raise SettingError("sampling.relation_noise=true needs updates.path_matrices=one: a path's noises leave it behind the one matrix it updates")
+    if settings.model.block and settings.model.objective != "softmax":
+        raise SettingError("model.block needs model.objective=softmax: the paper's objective has whole matrices")
     shape, cuda = shape_of(dataset), on_cuda(settings.training.device)
     if settings.model.objective == "softmax":  # its own rules first
-        return fit_to_device(fit_to_data(fit_softmax(settings, shape, cuda), shape.facts), cuda)
+        return whole_blocks(fit_to_device(fit_to_data(fit_softmax(settings, shape, cuda), shape.facts), cuda))
     return fit_to_device(fit_nce(fit_to_data(settings, shape.facts), shape), cuda)
+
+
+def whole_blocks(settings: Settings) -> Settings:
+    """Return the settings, unless blocks do not fill the diagonal."""
+    if settings.model.size % settings.model.width:
+        raise SettingError(f"model.block={settings.model.block} does not divide model.dim={settings.model.size}: choose one that does, or 0")
+    return settings
 
 
 def on_cuda(name: str) -> bool:

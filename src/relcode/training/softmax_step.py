@@ -17,6 +17,7 @@ from relcode.model.softmax import (
     question_gradients,
     sampled_softmax,
 )
+from relcode.ops.diagonal import outer
 from relcode.ops.outer import climb_outer_
 from relcode.ops.rows import row_counts
 from relcode.ops.tiles import tiles_of
@@ -81,7 +82,7 @@ class Gathered:
             left_XD, right_XD = (torch.cat([tile[side].flatten(0, 1) for tile in self.matrix]) for side in (1, 2))
             climb_outer_(matrix_SDD, square_SDD, relation_X, left_XD, right_XD, -rate)
             return
-        gradient_TDD = torch.cat([torch.bmm(left_TYD.mT, right_TYD) for _, left_TYD, right_TYD in self.matrix])
+        gradient_TDD = torch.cat([outer(left_TYD, right_TYD, matrix_SDD.shape[-1]) for _, left_TYD, right_TYD in self.matrix])
         adagrad_rows_(matrix_SDD, square_SDD, torch.cat([relation_T for relation_T, _, _ in self.matrix]), gradient_TDD, rate)
 
     def _vectors_(self, vector_ED: Tensor, square_ED: Tensor, rows: list[tuple[Tensor, Tensor]], has_candidates: bool, rate: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Time training, sampling included: directed edges (path steps) a second for each recipe, one JSON line for each recipe and number of threads.
 
-    python benchmarks/bench_training.py [RECIPE …] [--dataset fb15k-237] [--device cpu] [--threads 1,2] [--dim 256] [--seconds 5] [--set KEY=VALUE]
+    python benchmarks/bench_training.py [RECIPE[:KEY=VALUE,…] …] [--dataset fb15k-237] [--device cpu] [--threads 1,2] [--dim 256] [--seconds 5] [--set KEY=VALUE]
 
 First one step of the fast products is compared with one of the plain ones, on the same device. Then steps are taken for some seconds; before and
 after, the bare matrix product is timed in the same process, since a figure means little without knowing how busy the machine was.
@@ -158,7 +158,7 @@ def measure(dataset: Dataset, settings: Settings, device: torch.device, seconds:
 def main() -> None:
     """Check, then measure each recipe with each number of threads."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("recipes", nargs="*", default=["base", "joint", "joint+comp"], metavar="RECIPE")
+    parser.add_argument("recipes", nargs="*", default=["base", "joint", "joint+comp"], metavar="RECIPE[:KEY=VALUE,…]")
     parser.add_argument("--dataset", default="fb15k-237")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", default="1,2", help="on the CPU, separated by commas")
@@ -176,15 +176,17 @@ def main() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     check_agreement(dataset, device)
     print("a fast step and a plain one agree", file=sys.stderr)
-    for name in given.recipes:
-        settings = recipe(name).with_values({"model.dim": given.dim, "training.device": given.device, **parse_assignments(given.set)})
-        settings = fit_settings(settings, dataset)
+    for variant in given.recipes:
+        name, _, changes = variant.partition(":")
+        values = {"model.dim": given.dim, "training.device": given.device, **parse_assignments([*given.set, *(part for part in changes.split(",") if part)])}
+        settings = fit_settings(recipe(name).with_values(values), dataset)
         for threads in [int(word) for word in given.threads.split(",")] if device.type == "cpu" else [torch.get_num_threads()]:
             torch.set_num_threads(threads)
             with training_precision(device, products_are_large(settings)):
                 about = {"precision": torch.get_float32_matmul_precision()}
                 figures = measure(dataset, replace(settings), device, given.seconds)
-            about |= {"benchmark": "training", "dataset": dataset.name, "recipe": name, "dim": given.dim, "threads": threads}
+            about |= {"benchmark": "training", "dataset": dataset.name, "recipe": name, "changes": changes}
+            about |= {"dim": settings.model.dim, "block": settings.model.block, "threads": threads}
             about |= {"edges_a_step": settings.sampling.edges, "tile": settings.sampling.tile}
             about |= {"noise_draws": settings.sampling.noise_draws, "noise_rows": settings.sampling.noise_rows, "load": round(os.getloadavg()[0], 1)}
             print(json.dumps({**about, **figures, "environment": environment(device) | {"threads": threads}}), flush=True)

@@ -22,6 +22,7 @@ import torch
 from relcode.evaluation.protocol import REALISTIC
 from relcode.evaluation.ranking import known_answers, rank_facts
 from relcode.model.parameters import scorer_of
+from relcode.ops.diagonal import whole
 from relcode.runs.environment import environment
 from relcode.runs.run import Run, open_run
 
@@ -38,7 +39,7 @@ def check_agreement(run: Run) -> int:
     R = dataset.num_relations
     asked = [*facts_N3.tolist(), *([t, r + R, h] for h, r, t in facts_N3.tolist())]
     for (head, relation, gold), rank in zip(asked, ranks.realistic_N.tolist(), strict=True):
-        score_E = scorer.head_ED[head].double() @ scorer.matrix_SDD[relation].double() @ scorer.tail_ED.double().T
+        score_E = scorer.head_ED[head].double() @ whole(scorer.matrix_SDD[relation]).double() @ scorer.tail_ED.double().T
         rival_E = torch.ones(len(score_E), dtype=torch.bool)
         rival_E[known.of(head, relation)] = False
         low = 1 + int((score_E[rival_E] > score_E[gold] + SLACK).sum())

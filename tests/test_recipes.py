@@ -8,7 +8,7 @@ import pytest
 
 from relcode.config import Settings
 from relcode.errors import UnknownName
-from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_dim, recipe
+from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_sizes, recipe
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
@@ -106,6 +106,13 @@ SHAPES = {
     "one fact": DataShape(facts=1, entities=2, relations=1, pairs=1, questions=2),
     "nothing": DataShape(facts=0, entities=0, relations=0, pairs=0, questions=0),
 }
+MORE_SHAPES = {
+    "fb15k": DataShape(facts=483_142, entities=14_951, relations=1_345, pairs=246_546, questions=273_710),
+    "world": DataShape(facts=16_196, entities=5_142, relations=35, pairs=14_747, questions=20_688),
+    "medium": DataShape(facts=32_888, entities=2_034, relations=42, pairs=30_076, questions=11_867),
+    "many relations, many facts": DataShape(facts=5_000_000, entities=100_000, relations=500, pairs=4_000_000, questions=5_000_000),
+    "many entities": DataShape(facts=100_000, entities=2_000_000, relations=1_000, pairs=100_000, questions=100_000),
+}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -121,8 +128,11 @@ def test_the_default_recipe_is_filled_in_for_any_data(name: str) -> None:
 
 def test_the_penalty_follows_the_density() -> None:
     penalty = {name: fit_softmax(recipe("default"), shape).softmax.penalty or 0 for name, shape in SHAPES.items()}
-    assert penalty["wn18rr"] > penalty["fb15k-237"] > penalty["kinship"]  # as the best ones on valid do: .13, .065 and .03
+    assert penalty["wn18rr"] > penalty["fb15k-237"] > penalty["kinship"]  # as the best ones on valid do
     assert penalty["fb15k-237"] == pytest.approx(0.065, abs=0.005)
+    whole = fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"])
+    assert whole.softmax.penalty == fit_nce(recipe("joint"), SHAPES["kinship"]).updates.penalty == pytest.approx(0.03, abs=0.002)
+    assert penalty["kinship"] == pytest.approx(0.0083, abs=0.0005)  # blocks hold a small KB back themselves
 
 
 def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() -> None:
@@ -132,15 +142,45 @@ def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() 
     assert traceless == {name: name == "wn18rr" for name in SHAPES}  # whose part of the identity all share
 
 
-def test_vectors_are_larger_on_cuda_where_matrices_are_few_enough() -> None:
-    assert [fitting_dim(facts) for facts in (0, 19_999, 20_000, 49_999, 50_000, 10**9)] == [64, 64, 128, 128, 256, 256]
-    assert [fitting_dim(272_115, relations, cuda=True) for relations in (11, 143, 144, 237, 254, 255, 1345)] == [512, 512, 384, 384, 384, 256, 256]
-    assert fitting_dim(8_544, 25, cuda=True) == 64  # there is no more to learn
-    for cuda in (False, True):
-        settings = fit_softmax(recipe("default"), SHAPES["fb15k-237"], cuda)
-        assert settings.model.dim == (384 if cuda else 256)
-        assert settings.softmax.matrix_rate == pytest.approx(0.0429 * (math.sqrt(256 / 384) if cuda else 1), abs=1e-4)
-        assert fit_softmax(settings, SHAPES["fb15k-237"], not cuda) == settings  # a run goes on elsewhere as it began
+@pytest.mark.parametrize("cuda", [False, True])
+def test_sizes_of_vectors_and_blocks_follow_the_data(cuda: bool) -> None:
+    found = {name: fitting_sizes(shape, cuda) for name, shape in {**SHAPES, **MORE_SHAPES}.items()}
+    assert found == {
+        "fb15k-237": (1024, 32) if cuda else (256, 0),  # 1,148 facts a relation
+        "fb15k": (1024, 8) if cuda else (256, 32),  # 359
+        "wn18rr": (512, 0) if cuda else (256, 0),  # 7,894: whole matrices
+        "many relations, many facts": (256, 0),  # whole, and too many of them for longer vectors
+        "many entities": (256, 8),
+        "medium": (128, 0),
+        "kinship": (256, 4),
+        "world": (128, 4),
+        "one fact": (256, 4),
+        "nothing": (256, 4),
+    }
+
+
+def test_sizes_that_are_given_stay() -> None:
+    for name, shape in SHAPES.items():
+        for cuda in (False, True):
+            settings = fit_softmax(recipe("default"), shape, cuda)
+            assert fit_softmax(settings, shape, not cuda) == settings  # a run goes on elsewhere as it began
+            assert fitting_sizes(shape, cuda, dim=64, block=2) == (64, 2)
+    assert fitting_sizes(SHAPES["kinship"], False, block=0) == (64, 0)  # whole matrices, and as small as they should be
+    assert fitting_sizes(SHAPES["kinship"], False, dim=31) == fitting_sizes(SHAPES["kinship"], False, dim=31, block=0) == (31, 0)  # 4 does not divide 31
+    assert fitting_sizes(SHAPES["kinship"], False, dim=16) == (16, 0)  # too few blocks
+    assert fitting_sizes(SHAPES["fb15k-237"], True, block=0) == (256, 0)  # longer ones would be too many numbers
+    assert fitting_sizes(SHAPES["wn18rr"], True, block=64) == (1024, 64)
+
+
+def test_matrices_learn_more_slowly_the_more_numbers_they_have() -> None:
+    def rate(name: str, **sizes: int) -> float:
+        given = recipe("default").with_values({f"model.{key}": value for key, value in sizes.items()})
+        return fit_softmax(given, SHAPES[name]).softmax.matrix_rate or 0.0
+
+    assert rate("fb15k-237") == pytest.approx(0.0429, abs=1e-4) and rate("fb15k-237", dim=512, block=0) == pytest.approx(0.0303, abs=1e-4)
+    assert rate("fb15k-237", dim=1024, block=32) == pytest.approx(0.2 / math.sqrt(32), abs=1e-4)
+    assert rate("kinship") == 0.1  # with blocks of 4
+    assert rate("kinship", block=0) == pytest.approx(0.0234, abs=1e-4)
 
 
 def test_codes_learn_more_gently_beyond_256() -> None:
@@ -160,6 +200,7 @@ def test_images_are_held_shorter_where_pairs_are_joined_once_and_relations_are_m
     several = replace(SHAPES["fb15k-237"], pairs=150_000)
     shares = {name: fit_softmax(recipe("default"), shape).softmax.image_share for name, shape in {**SHAPES, "several": several}.items()}
     assert shares == {name: 0.75 if name == "fb15k-237" else 0.5 for name in shares}
+    assert fit_softmax(recipe("default"), SHAPES["fb15k-237"], cuda=True).softmax.image_share == 0.5  # with blocks
     given = recipe("default").with_values({"softmax.image_share": 0.0})
     assert fit_softmax(given, SHAPES["fb15k-237"]).softmax.image_share == 0.0
 

@@ -186,7 +186,9 @@ class SoftmaxSettings(_Checked):
     """The softmax objective: questions (h, r, ?) against all entities, a penalty on lengths, Adagrad. Read only where the objective is softmax."""
 
     questions: int | None = option(None, "questions in one step (none: chosen from the number of facts)", _POSITIVE_INT)
-    question_tile: int = option(16, "questions of one relation that are multiplied together", _POSITIVE_INT)
+    question_tile: int | None = option(
+        None, "questions of one relation that are multiplied together (none: 16, or 4 where matrices have blocks)", _POSITIVE_INT
+    )
     answers: int | None = option(
         None, "a question with more known answers than this is asked several times an epoch (none: 1 or 4, by how many they have)", _POSITIVE_INT
     )

@@ -37,19 +37,14 @@ def with_paths(settings: Settings) -> Settings:
     return replace(settings, recipe=f"{settings.recipe}+comp", sampling=sampling, training=training)
 
 
-SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough
-LARGE_DIMS, MOST_NUMBERS = (512, 384), 75_000_000  # on CUDA, where all matrices together have at most so many numbers (300 MB)
+SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough for whole matrices
 
 
-def fitting_dim(num_facts: int, num_relations: int = 0, cuda: bool = False) -> int:
-    """Return a size for vectors: larger where there is more to learn, and on CUDA still larger where matrices are few enough for it.
-
-    With 384 in place of 256 FB15k-237 ranks better by all measures, and with 512 WN18RR; on a CPU that would take twice the time (docs/beyond.md).
-    """
+def whole_dim(num_facts: int) -> int:
+    """Return a size for vectors where matrices are whole: larger where there is more to learn."""
     if num_facts < MEDIUM_FACTS:
         return 64 if num_facts < SMALL_FACTS else 128
-    fitting = [dim for dim in LARGE_DIMS if cuda and 2 * num_relations * dim * dim <= MOST_NUMBERS]
-    return fitting[0] if fitting else 256
+    return 256
 
 
 def fit_to_data(settings: Settings, num_facts: int) -> Settings:
@@ -65,7 +60,7 @@ def fit_to_data(settings: Settings, num_facts: int) -> Settings:
     least, most = (512, 4096) if settings.updates.rule == "counted" else (128, 16384)
     edges = settings.sampling.edges or min(most, max(least, 1 << round(math.log2(max(32, directed) / 32))))
     every = settings.coder.every or float(min(1024, max(16, round(directed / 512))))
-    dim = settings.model.dim or fitting_dim(num_facts)
+    dim = settings.model.dim or whole_dim(num_facts)
     return replace(
         settings,
         model=replace(settings.model, dim=dim),
@@ -131,30 +126,63 @@ MANY_A_PAIR = 1.5  # facts of a pair of entities, on average, from which one of 
 MOST_SCORES = 1 << 28  # numbers of one table of scores, questions × candidates: 1 GiB in float32
 
 
-def fitting_penalty(shape: DataShape) -> float:
-    """Return a weight for the lengths of vectors.
+def fitting_penalty(shape: DataShape, blocks: bool = False) -> float:
+    """Return a weight for the lengths of vectors; ``blocks`` where matrices have blocks, which hold a small KB back themselves.
 
     It rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
     (FB15k, WN18), one fact of a pair gives the others away, and a model may follow the data closely. In a small KB it falls with the facts an entity
     has instead. Constants and exponents are a fit to the best penalties on the valid splits of eight KBs (docs/beyond.md).
 
-        λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7          λ = min(0.05, 0.32 · (facts / entities)^−0.54)  for a small KB
+        λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
+        λ = min(0.05, 0.32 · (facts / entities)^−0.54)  for a small KB, with 0.09 in place of 0.32 where matrices have blocks
     """
     facts = max(1, shape.facts)
     if facts < SMALL_FACTS:
-        penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
+        penalty = min(0.05, (0.09 if blocks else 0.32) * (facts / max(1, shape.entities)) ** -0.54)
     else:
         penalty = 0.0053 * (facts / max(1, shape.relations)) ** 0.45 * (facts / max(1, shape.pairs)) ** -2.7
     return max(LEAST_PENALTY, round(penalty, 4))
 
 
-FACTS_A_ROW = 40  # facts of a relation for each number in a row of its matrix
+FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors
+BLOCK_DIM, WHOLE_DIM = 1024, 512  # sizes of vectors on CUDA, for matrices with blocks and for whole ones
+MOST_VECTORS, MOST_MATRICES = 1 << 30, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
+NUMBERS_A_FACT = 25.6  # of a relation's matrix for each fact it has
+SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of a small KB's blocks; a matrix of fewer blocks than these is whole
 
 
-def fitting_block(shape: DataShape, dim: int) -> int:
-    """Return the size of a matrix's blocks, a power of two near (facts / relations) / 40; 0, a whole matrix, where that does not divide d."""
-    block = 1 << max(1, round(math.log2(max(1, shape.facts) / max(1, shape.relations) / FACTS_A_ROW)))
-    return 0 if dim % block or block >= dim // 4 else block
+def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: int | None = None) -> tuple[int, int]:
+    """Return d and b: the size of vectors, and of the blocks along a matrix's diagonal (0: it is whole); what is given stays.
+
+    A matrix has d·b numbers. They should be some 25 for each fact of the relation, and blocks spend them better than a whole matrix of fewer rows:
+    FB15k-237, FB15k and small KBs rank and compose better by far (docs/beyond.md). Where a relation has thousands of facts (WordNet) a whole matrix is
+    better. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of few entities.
+    """
+    if shape.facts < SMALL_FACTS:
+        dim = dim or (whole_dim(shape.facts) if block == 0 else 256 if shape.entities < FEW_ENTITIES else 128)
+        fitting = fitting_block(0, dim)
+    else:
+        per_relation = shape.facts / max(1, shape.relations)
+        dim = dim or (large_dim(shape, block) if cuda and shape.facts >= MEDIUM_FACTS else whole_dim(shape.facts))
+        fitting = fitting_block(per_relation, dim)
+    return dim, fitting if block is None else block
+
+
+def large_dim(shape: DataShape, block: int | None) -> int:
+    """Return the size of vectors on CUDA: the longest that fits, for matrices with blocks or whole ones."""
+    blocks = fitting_block(shape.facts / max(1, shape.relations), BLOCK_DIM) if block is None else block
+    if blocks and shape.entities * BLOCK_DIM <= MOST_VECTORS:
+        return BLOCK_DIM
+    return WHOLE_DIM if 2 * shape.relations * WHOLE_DIM**2 <= MOST_MATRICES else whole_dim(shape.facts)
+
+
+def fitting_block(facts: float, dim: int) -> int:
+    """Return the power of two near 25.6 · facts / d, at least 4, the facts being those of one relation.
+
+    It is 0, a whole matrix, where there would be fewer than 8 blocks, or where they would not fill the diagonal.
+    """
+    block: int = max(SMALL_BLOCK, 1 << round(math.log2(max(1.0, NUMBERS_A_FACT * facts / dim))))
+    return 0 if dim % block or dim < FEWEST_BLOCKS * block else block
 
 
 def fit_nce(settings: Settings, shape: DataShape) -> Settings:
@@ -194,12 +222,14 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
-    dim = settings.model.dim or fitting_dim(shape.facts, shape.relations, cuda)
+    dim, block = fitting_sizes(shape, cuda, settings.model.dim, settings.model.block)
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
-    penalty = fitting_penalty(shape) if softmax.penalty is None else softmax.penalty
+    penalty = fitting_penalty(shape, block > 0) if softmax.penalty is None else softmax.penalty
     rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
     epochs = settings.training.epochs or (36 if facts < SMALL_FACTS else 60)
     matrix_rate = 0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))) * min(1.0, math.sqrt(256 / dim))
+    if block:
+        matrix_rate = min(0.1, 0.2 / math.sqrt(block))
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:
@@ -210,14 +240,14 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     near_identity = shape.relations <= FEW_RELATIONS and facts >= MANY_FACTS * max(1, shape.relations)
     initial = settings.model.initial or ("identity" if near_identity else "small")
     single_pairs = facts >= SMALL_FACTS and facts < MANY_A_PAIR * shape.pairs
-    block = fitting_block(shape, dim) if settings.model.block is None else settings.model.block
-    image_share = (0.75 if single_pairs and not near_identity else 0.5) if softmax.image_share is None else softmax.image_share
+    image_share = (0.75 if single_pairs and not near_identity and not block else 0.5) if softmax.image_share is None else softmax.image_share
     return replace(
         settings,
         model=replace(settings.model, dim=dim, block=block, initial=initial),
         softmax=replace(
             softmax,
             questions=questions,
+            question_tile=softmax.question_tile or (4 if block else 16),
             answers=answers,
             rate=rate,
             penalty=penalty,

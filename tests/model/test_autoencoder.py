@@ -37,7 +37,7 @@ class Case:
         self.decoder_CQ = gaussian(C, Q, seed=seed + 3)
 
     def gradients(self, **changes: Any) -> CoderGradients:
-        rule: dict[str, Any] = {"smooth": True, "saturation": math.inf, **changes}
+        rule: dict[str, Any] = {"dim": D, "smooth": True, "saturation": math.inf, **changes}
         return coder_gradients(self.flat_JQ, self.noise_JKQ, self.encoder_CQ, self.decoder_CQ, **rule)
 
 
@@ -123,7 +123,7 @@ def test_codes_are_read_with_the_plain_relu() -> None:
 def test_one_step_worked_by_hand() -> None:
     # d = 1, c = 1: m = 1 and one noise with m* = -1. A = 2, B = 3. Codes ReLU(2) = 2 and ReLU(-2) = 0; ln g = 3·2 = 6 and 0; k = 1.
     one = torch.ones(1, 1, dtype=torch.float64)
-    found = coder_gradients(one, -one[None], 2 * one, 3 * one, smooth=False, saturation=math.inf)
+    found = coder_gradients(one, -one[None], 2 * one, 3 * one, dim=1, smooth=False, saturation=math.inf)
     pull, push = 1 / (1 + math.exp(6)), -0.5
     assert found.matrix_JQ.item() == pytest.approx(pull * 3 * 2 + push * 3 * 0)
     assert found.decoder_CQ.item() == pytest.approx(pull * 2 * 1 + push * 0)
@@ -250,7 +250,7 @@ def test_sparsity_moves_the_encoder_alone_and_by_the_slope_of_the_relation_s_own
     draw = torch.Generator().manual_seed(4)
     flat, noise = torch.randn(2, 16, dtype=torch.float64, generator=draw), torch.randn(2, 3, 16, dtype=torch.float64, generator=draw)
     encoder, decoder = (torch.randn(5, 16, dtype=torch.float64, generator=draw) for _ in range(2))
-    plain, sparse = (coder_gradients(flat, noise, encoder, decoder, smooth=True, saturation=6.0, sparsity=weight) for weight in (0.0, 0.5))
+    plain, sparse = (coder_gradients(flat, noise, encoder, decoder, dim=4, smooth=True, saturation=6.0, sparsity=weight) for weight in (0.0, 0.5))
     assert torch.equal(plain.matrix_JQ, sparse.matrix_JQ) and torch.equal(plain.decoder_CQ, sparse.decoder_CQ)
     moved = encoder.clone().requires_grad_()
     code = smooth_relu(flat @ moved.T)

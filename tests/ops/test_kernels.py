@@ -24,6 +24,7 @@ DEVICE = torch.device("cpu" if INTERPRETED or not torch.cuda.is_available() else
 # Rows of each relation: none, one, a few, more than a tile; sizes of matrices below and above a block, and not a multiple of it.
 COUNTS = [[1], [0, 3, 0, 1], [40, 0, 33, 2, 64]]
 SIZES = [5, 64, 70]
+BLOCKS = [(5, 5), (64, 64), (70, 70), (96, 4), (64, 32), (96, 32), (256, 128)]  # sizes of matrices and of the blocks along their diagonal
 
 
 @pytest.mark.skipif(
@@ -82,17 +83,17 @@ def test_tiles_worked_by_hand() -> None:
 
 
 @here
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "block"), BLOCKS)
 @pytest.mark.parametrize("counts", COUNTS)
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_climbing_is_the_plain_one(counts: list[int], size: int, shuffled: bool) -> None:
+def test_climbing_is_the_plain_one(counts: list[int], size: int, block: int, shuffled: bool) -> None:
     from relcode.ops.kernels import climb_outer_
 
     relation_P = relations(counts)
     if shuffled:
         relation_P = relation_P[torch.randperm(len(relation_P), generator=torch.Generator().manual_seed(3)).to(DEVICE)]
     x_PD, g_PD = gaussian(len(relation_P), size, seed=4), gaussian(len(relation_P), size, seed=5)
-    value_SDD, square_SDD = gaussian(len(counts), size, size, seed=6), gaussian(len(counts), size, size, seed=7).abs()
+    value_SDD, square_SDD = gaussian(len(counts), size, block, seed=6), gaussian(len(counts), size, block, seed=7).abs()
     expected, expected_square = value_SDD.clone(), square_SDD.clone()
     plain_climb_outer_(expected, expected_square, relation_P, x_PD, g_PD, torch.tensor(0.1, device=DEVICE))
     climb_outer_(value_SDD, square_SDD, relation_P, x_PD, g_PD, torch.tensor(0.1, device=DEVICE), EPSILON)

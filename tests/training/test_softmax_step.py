@@ -15,13 +15,21 @@ from relcode.errors import SettingError
 from relcode.graph.dataset import Dataset
 from relcode.model import softmax
 from relcode.model.parameters import Parameters
+from relcode.ops.diagonal import whole
 from relcode.ops.workers import torch_alone
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training.advance import advance, initial_state, make_trainer
 from relcode.training.fit import fit_settings
 from relcode.training.softmax_step import take_softmax_step
 
-PLAIN = {"model__normalise": False, "model__initial": "small", "model__autoencoder": False, "softmax__questions": 64, "softmax__question_tile": 8}
+PLAIN = {
+    "model__normalise": False,
+    "model__initial": "small",
+    "model__autoencoder": False,
+    "model__block": 0,
+    "softmax__questions": 64,
+    "softmax__question_tile": 8,
+}
 
 
 def prepared(family: Dataset, **changes: object) -> tuple[Settings, Parameters, QuestionBatch]:
@@ -43,7 +51,8 @@ def fact_loss(head_ED: Tensor, tail_ED: Tensor, matrix_SDD: Tensor, batch: Quest
         for w, head in enumerate(batch.head_TW[t].tolist()):
             for answer, weight in zip(batch.answer_TWM[t, w].tolist(), batch.weight_TWM[t, w].tolist(), strict=True):
                 if weight:
-                    image, back = head_ED[head] @ matrix_SDD[relation], matrix_SDD[relation] @ tail_ED[answer]
+                    matrix_DD = whole(matrix_SDD[relation])
+                    image, back = head_ED[head] @ matrix_DD, matrix_DD @ tail_ED[answer]
                     lengths = head_ED[head].square().sum() + tail_ED[answer].square().sum()
                     total = total + torch.nn.functional.cross_entropy((tail_ED @ image)[None], torch.tensor([answer]))
                     total = total + penalty * (lengths + share * (image.square().sum() + back.square().sum()))
@@ -55,17 +64,19 @@ def path_loss(head_ED: Tensor, tail_ED: Tensor, matrix_SDD: Tensor, paths: PathT
     for t in range(len(paths.first_T)):
         for h, m, e, weight in zip(*(x[t].tolist() for x in (paths.head_TW, paths.middle_TW, paths.tail_TW, paths.weight_TW)), strict=True):
             if weight:
-                image = head_ED[h] @ matrix_SDD[paths.first_T[t]]
+                image = head_ED[h] @ whole(matrix_SDD[paths.first_T[t]])
                 scale = (tail_ED[m].norm() / image.norm()).detach()
-                query = (image * scale) @ matrix_SDD[paths.second_T[t]]
+                query = (image * scale) @ whole(matrix_SDD[paths.second_T[t]])
                 total = total + torch.nn.functional.cross_entropy((tail_ED @ query)[None], torch.tensor([e]))
     return total
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("path_weight", [0.0, 0.3])
-def test_a_step_is_autograd_and_adagrad(family: Dataset, shared: bool, path_weight: float) -> None:
-    settings, parameters, batch = prepared(family, model__shared=shared, softmax__path_weight=path_weight, softmax__path_tiles=4)
+@pytest.mark.parametrize("block", [0, 2])
+def test_a_step_is_autograd_and_adagrad(family: Dataset, shared: bool, path_weight: float, block: int) -> None:
+    changes = {"model__shared": shared, "model__block": block, "softmax__path_weight": path_weight, "softmax__path_tiles": 4}
+    settings, parameters, batch = prepared(family, **changes)
     before = snapshot(parameters)
     names = [name for name in ("head_ED", "tail_ED", "matrix_SDD") if name in before]
     value = {name: before[name].clone().requires_grad_() for name in names}
@@ -96,6 +107,7 @@ def test_a_step_is_autograd_and_adagrad(family: Dataset, shared: bool, path_weig
         {"model__shared": False},
         {"softmax__candidates": 5},
         {"model__autoencoder": True},
+        {"model__autoencoder": True, "model__block": 4},
     ],
 )
 def test_a_step_in_halves_is_the_whole_step_and_its_bits_do_not_depend_on_threads(

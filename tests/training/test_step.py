@@ -203,7 +203,7 @@ def test_the_coder_steps_as_its_gradients_say(due: float, batch: int, anneal: fl
     for _ in range(steps):
         encoder_CQ, decoder_CQ = coder_in_force(expected, settings.coder)
         noise_JKQ = flat_JQ[:, None].expand(-1, 3, -1)
-        found = coder_gradients(flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, smooth=smooth, saturation=saturation, scale=scale)
+        found = coder_gradients(flat_JQ, noise_JKQ, encoder_CQ, decoder_CQ, dim=8, smooth=smooth, saturation=saturation, scale=scale)
         factor = anneal * min(1.0, due)
         matrix_rate = 2.0**-6 / (1 + 2.0**-6 * 64)  # halved by its counter
         expected.matrix_SDD.add_((factor * matrix_rate * found.matrix_JQ.sum(0)).view(1, 8, 8))

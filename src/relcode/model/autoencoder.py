@@ -73,14 +73,14 @@ def coder_gradients(
     encoder_CQ: Tensor,
     decoder_CQ: Tensor,
     *,
+    dim: int,
     smooth: bool,
     saturation: float,
     scale: float = 1.0,
     sparsity: float = 0.0,
 ) -> CoderGradients:
-    """Return the gradients of L2 at J relations with K noises each; ``flat`` and ``noise`` are m of the relations and of their noises."""
-    relations, noises, q = noise_JKQ.shape
-    d, c = math.isqrt(q), len(encoder_CQ)
+    """Return the gradients of L2 at J relations with K noises each; ``flat`` and ``noise`` are m of the relations and of their noises, ``dim`` is d."""
+    noises, d, c = noise_JKQ.shape[1], dim, len(encoder_CQ)
     both_JKQ = torch.cat([flat_JQ[:, None], noise_JKQ], dim=1)
     before_JKC = both_JKQ @ encoder_CQ.T
     activation_JKC = smooth_relu(before_JKC) if smooth else torch.relu(before_JKC)

@@ -73,6 +73,7 @@ class CoderTurn:
             noise_JKQ,
             encoder_CQ,
             decoder_CQ,
+            dim=self.settings.model.size,
             smooth=coder.smooth_relu,
             saturation=self.settings.updates.saturation,
             scale=coder.scale,

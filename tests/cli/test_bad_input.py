@@ -101,7 +101,7 @@ def test_an_unknown_recipe(refused, data: Path) -> None:
         (("--minutes", "nan"), ("training.minutes cannot be nan",)),
         (("--seed", -1), ("training.seed cannot be -1",)),
         (("--device", "gpu"), ("training.device cannot be 'gpu'", "auto, cpu, cuda")),
-        (("--dim", 10_000_000), ("not enough memory for model.dim=10000000",)),
+        (("--dim", 10**11), ("not enough memory for model.dim=100000000000",)),
     ],
 )
 def test_settings_that_cannot_be(refused, data: Path, options: tuple[object, ...], texts: tuple[str, ...]) -> None:

@@ -95,9 +95,19 @@ def test_the_licence_of_the_facts_is_said_where_the_maker_states_none(model: Mod
 
 
 def test_settings_that_training_never_read_are_not_listed(family: Dataset) -> None:
-    changed = {"sampling.edges": 7, "softmax.questions": 9, "model.dim": 3}
+    changed, run = {"sampling.edges": 7, "softmax.questions": 9, "model.dim": 3}, SimpleNamespace(about={"environment": {"device": "cpu"}})
     for name, unread in (("default", "sampling.edges"), ("joint", "softmax.questions")):
         settings = fit_settings(recipe(name).with_values(changed), family)
-        named = {key.strip("`") for key, _ in _changed(SimpleNamespace(settings=settings, dataset=family))}  # type: ignore[arg-type]
+        named = {key.strip("`") for key, _ in _changed(SimpleNamespace(settings=settings, dataset=family, run=run))}  # type: ignore[arg-type]
         assert set(changed) - named == {unread}
-        assert not named & {"training.epochs", "updates.penalty", "softmax.penalty", "softmax.rate", "coder.every"}  # chosen from the data
+        assert not named & {"training.epochs", "updates.penalty", "softmax.penalty", "softmax.rate", "softmax.matrix_rate", "coder.every"}  # chosen from the data
+
+
+def test_sizes_that_cuda_chose_are_not_listed() -> None:
+    medium = dataset_from_facts(sorted({(f"e{n * n % 2003}", f"r{n % 60}", f"e{n * 7 % 2999}") for n in range(60_000)}))
+    settings = fit_settings(recipe("default").with_values({"training.device": "cuda"}), medium)
+    assert settings.model.dim == 1024
+    for device, listed in (("NVIDIA H200", set()), ("cpu", {"`model.dim`", "`model.block`"})):
+        run = SimpleNamespace(about={"environment": {"device": device}})
+        found = dict(_changed(SimpleNamespace(settings=replace(settings, training=replace(settings.training, device="auto")), dataset=medium, run=run)))  # type: ignore[arg-type]
+        assert set(found) == listed

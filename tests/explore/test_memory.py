@@ -5,7 +5,7 @@ import torch
 from small_model import small_dataset
 
 from relcode.errors import RelcodeError, SettingError
-from relcode.explore.memory import check_memory, is_memory_error, parameter_bytes, parse_memory
+from relcode.explore.memory import check_memory, is_memory_error, parse_memory, training_bytes
 from relcode.recipes import recipe
 
 
@@ -23,12 +23,12 @@ def test_other_text_is_refused(text: str) -> None:
         parse_memory(text)
 
 
-def test_parameters_are_counted() -> None:
+def test_what_training_holds_is_counted() -> None:
     settings = recipe("joint").with_values({"model.dim": 3, "model.code_dim": 5})
-    assert parameter_bytes(small_dataset(), settings) == 4 * (2 * (2 * 4 * 3 + 4 * 9) + 2 * 5 * 9)  # with Adagrad's squares
-    assert parameter_bytes(small_dataset(), recipe("base").with_values({"model.dim": 3})) == 4 * 2 * (2 * 4 * 3 + 4 * 9)
-    counted = recipe("base").with_values({"model.dim": 3, "updates.rule": "counted"})
-    assert parameter_bytes(small_dataset(), counted) == 4 * (2 * 4 * 3 + 4 * 9)
+    assert training_bytes(small_dataset(), settings) == 16 * (2 * 4 * 3 + 4 * 9 + 2 * 5 * 9)  # vectors, matrices, encoder and decoder; four times
+    assert training_bytes(small_dataset(), recipe("base").with_values({"model.dim": 3})) == 16 * (2 * 4 * 3 + 4 * 9)
+    blocks = recipe("default").with_values({"model.dim": 6, "model.block": 2, "model.code_dim": 5})
+    assert training_bytes(small_dataset(), blocks) == 16 * (4 * 6 + 4 * 6 * 2 + 2 * 5 * 6 * 2)  # one vector an entity
 
 
 def test_a_model_larger_than_the_machine_is_refused() -> None:

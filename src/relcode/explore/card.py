@@ -20,6 +20,7 @@ from relcode.training.fit import fit_settings
 
 WORLD = "GeoNames: CC BY 4.0; airportsdata: MIT; Unicode CLDR: Unicode License V3; tz database: public domain"
 UNREAD = {"nce": ("softmax",), "softmax": ("sampling",)}  # settings that training by an objective has no use for
+SIZES = ("model.dim", "model.block")  # a choice from the data that other choices follow
 UNSTATED = "not stated by its maker (`relcode card --licence` states it)"
 FEWEST = 10  # facts of a relation from which on its metrics are worth naming
 WEAKEST = 5
@@ -97,11 +98,12 @@ def _licence_lines(model: Model, licence: str | None) -> list[str]:
 
 def _summary(model: Model) -> str:
     data, sizes = model.dataset, model.settings.model
+    blocks = f" of {sizes.size // sizes.width} blocks of {sizes.width}×{sizes.width} along its diagonal" if sizes.block else ""
     coded = f", and each relation has a code of {sizes.code_dim} numbers" if sizes.autoencoder else ""
     return (
         f"Completes the knowledge base {_code(data.name)}: it ranks answers to (head, relation, ?) and (?, relation, tail) "
         f"among {data.num_entities:,} entities. "
-        f"A relation is a {sizes.dim}×{sizes.dim} matrix; r1, then r2, is the product of two{coded}. Made with relcode, after *{PAPER}*."
+        f"A relation is a {sizes.dim}×{sizes.dim} matrix{blocks}; r1, then r2, is the product of two{coded}. Made with relcode, after *{PAPER}*."
     )
 
 
@@ -134,7 +136,14 @@ def _changed(model: Model) -> list[tuple[str, str]]:
         return []
     own = _flat(json.loads(recipe(name).to_json()))
     given = {key: value for key, value in mine.items() if own.get(key, value) not in (value, None)}
-    usual = own | _flat(json.loads(fit_settings(recipe(name).with_values(given), model.dataset).to_json())) | {key: own[key] for key in given}
+    device = "cpu" if model.run.about["environment"].get("device", "cpu") == "cpu" else "cuda"
+
+    def chosen(values: dict[str, Any]) -> dict[str, Any]:
+        settings = recipe(name).with_values({**values, "training.device": device})
+        return own | _flat(json.loads(fit_settings(settings, model.dataset).to_json())) | {key: own[key] for key in (*given, "training.device")}
+
+    sizes = chosen(given)
+    usual = chosen({**given, **{key: mine[key] for key in SIZES}}) | {key: sizes[key] for key in SIZES}  # other choices follow from these
     unread = UNREAD[model.settings.model.objective]
     return [(_code(key), _code(str(value))) for key, value in mine.items() if usual[key] != value and key.partition(".")[0] not in unread]
 

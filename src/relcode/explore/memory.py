@@ -26,23 +26,26 @@ def parse_memory(text: str | int | None) -> int | None:
     return int(float(match.group(1)) * UNITS[match.group(2).upper()])
 
 
-def parameter_bytes(dataset: Dataset, settings: Settings) -> int:
-    """Return what the parameters take: vectors, matrices, encoder and decoder, in float32; Adagrad keeps as much again of the first two."""
-    d, c = settings.model.size, settings.model.code_dim if settings.model.autoencoder else 0
-    b = settings.model.width
-    vectors, copies = 1 if settings.model.shared else 2, 2 if settings.adagrad else 1
-    return 4 * (copies * (vectors * dataset.num_entities * d + dataset.num_directed * d * b) + 2 * c * d * b)
+HELD = 4  # times: the values, Adagrad's sums of squares, the copy that a checkpoint is written from, and what a step or a validation works with
+
+
+def training_bytes(dataset: Dataset, settings: Settings) -> int:
+    """Return about what training takes: vectors, matrices, encoder and decoder, in float32, and as much again for what stands beside them."""
+    d, b = settings.model.size, settings.model.width
+    c = settings.model.code_dim if settings.model.autoencoder else 0
+    vectors = 1 if settings.model.shared else 2
+    return 4 * HELD * (vectors * dataset.num_entities * d + (dataset.num_directed + 2 * c) * d * b)
 
 
 def check_memory(dataset: Dataset, settings: Settings) -> None:
-    """Refuse a model whose parameters alone exceed the memory there is, before the machine starts to swap."""
+    """Refuse a model that exceeds the memory there is, before the machine starts to swap."""
     if choose_device(settings.training.device).type == "cuda":
         present = torch.cuda.get_device_properties(0).total_memory
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     else:
         return
-    if parameter_bytes(dataset, settings) > present > 0:
+    if training_bytes(dataset, settings) > present > 0:
         raise not_enough_memory(settings)
 
 

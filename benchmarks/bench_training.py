@@ -1,6 +1,6 @@
 """Time training, sampling included: directed edges (path steps) a second for each recipe, one JSON line for each recipe and number of threads.
 
-    python benchmarks/bench_training.py [RECIPE[:KEY=VALUE,…] …] [--dataset fb15k-237] [--device cpu] [--threads 1,2] [--dim 256] [--seconds 5] [--set KEY=VALUE]
+    python benchmarks/bench_training.py [RECIPE[:KEY=VALUE,…] …] [--dataset fb15k-237] [--device cpu] [--threads 1,2] [--dim 256] [--seconds 5]
 
 First one step of the fast products is compared with one of the plain ones, on the same device. Then steps are taken for some seconds; before and
 after, the bare matrix product is timed in the same process, since a figure means little without knowing how busy the machine was.
@@ -178,7 +178,8 @@ def main() -> None:
     print("a fast step and a plain one agree", file=sys.stderr)
     for variant in given.recipes:
         name, _, changes = variant.partition(":")
-        values = {"model.dim": given.dim, "training.device": given.device, **parse_assignments([*given.set, *(part for part in changes.split(",") if part)])}
+        assignments = [*given.set, *(part for part in changes.split(",") if part)]
+        values = {"model.dim": given.dim, "training.device": given.device, **parse_assignments(assignments)}
         settings = fit_settings(recipe(name).with_values(values), dataset)
         for threads in [int(word) for word in given.threads.split(",")] if device.type == "cpu" else [torch.get_num_threads()]:
             torch.set_num_threads(threads)

@@ -26,6 +26,7 @@ from relcode.experiment import Advanced, Event, Finished, Started, Validated, ch
 from relcode.graph.dataset import Dataset, dataset_from_facts
 from relcode.model import softmax
 from relcode.ops.workers import both
+from relcode.recipes import RECIPES
 from relcode.runs.run import open_run
 from relcode.training.advance import parameters_finite
 
@@ -108,6 +109,21 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(family: Dataset,
     ended(train(family, short(name, training__seed=1), tmp_path / "other"))
     assert lasting(tmp_path / "again") == lasting(tmp_path / "first")
     assert lasting(tmp_path / "other")["files"]["best.safetensors"] != lasting(tmp_path / "first")["files"]["best.safetensors"]
+
+
+BLOCKS = {"model__dim": 64, "model__block": 4}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="deterministic algorithms on CUDA need CUDA")
+@pytest.mark.parametrize("changes", [{"model__dim": 64}, BLOCKS], ids=["whole", "blocks"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_deterministic_training_on_cuda_gives_the_same_bits(family: Dataset, tmp_path: Path, name: str, changes: dict[str, int]) -> None:
+    if changes == BLOCKS and name != "default":
+        pytest.skip("the paper's objective has whole matrices")
+    settings = short(name, training__device="cuda", training__deterministic=True, **changes)
+    for folder in ("first", "again"):
+        ended(train(family, settings, tmp_path / folder))
+    assert lasting(tmp_path / "again") == lasting(tmp_path / "first")
 
 
 def test_looking_more_or_less_often_changes_nothing(family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

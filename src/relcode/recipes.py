@@ -155,8 +155,8 @@ def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: i
     """Return d and b: the size of vectors, and of the blocks along a matrix's diagonal (0: it is whole); what is given stays.
 
     A matrix has d·b numbers. They should be some 25 for each fact of the relation, and blocks spend them better than a whole matrix of fewer rows:
-    FB15k-237, FB15k and small KBs rank and compose better by far (docs/beyond.md). Where a relation has thousands of facts (WordNet) a whole matrix is
-    better. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of few entities.
+    FB15k-237, FB15k and small KBs rank and compose better by far (docs/beyond.md). Where a relation has thousands of facts (WordNet) a whole matrix
+    is better. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of few entities.
     """
     if shape.facts < SMALL_FACTS:
         dim = dim or (whole_dim(shape.facts) if block == 0 else 256 if shape.entities < FEW_ENTITIES else 128)

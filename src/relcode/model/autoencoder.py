@@ -79,7 +79,7 @@ def coder_gradients(
     scale: float = 1.0,
     sparsity: float = 0.0,
 ) -> CoderGradients:
-    """Return the gradients of L2 at J relations with K noises each; ``flat`` and ``noise`` are m of the relations and of their noises, ``dim`` is d."""
+    """Return the gradients of L2 at J relations with K noises each; ``flat`` and ``noise`` are their m and that of their noises, ``dim`` is d."""
     noises, d, c = noise_JKQ.shape[1], dim, len(encoder_CQ)
     both_JKQ = torch.cat([flat_JQ[:, None], noise_JKQ], dim=1)
     before_JKC = both_JKQ @ encoder_CQ.T

@@ -120,7 +120,8 @@ def make_trainer(dataset: Dataset, settings: Settings, device: torch.device) -> 
 def _make_questions(dataset: Dataset, directed_N3: Tensor, settings: Settings, device: torch.device) -> QuestionStream:
     """Return the stream of questions, with paths beside them where they are asked for."""
     softmax, seed, paths = settings.softmax, settings.training.seed, None
-    assert softmax.questions is not None and softmax.answers is not None and softmax.path_tiles is not None, "fit_settings fills these in"
+    assert softmax.questions is not None and softmax.question_tile is not None and softmax.answers is not None, "fit_settings fills these in"
+    assert softmax.path_tiles is not None, "fit_settings fills this in"
     if softmax.path_weight > 0:
         adjacency = Adjacency.build(dataset.train, dataset.num_entities, dataset.num_relations)
         paths = PathStream(adjacency, dataset.num_directed, tiles=softmax.path_tiles, tile=softmax.path_tile, seed=seed, device=device)

@@ -132,7 +132,16 @@ def test_the_penalty_follows_the_density() -> None:
     assert penalty["fb15k-237"] == pytest.approx(0.065, abs=0.005)
     whole = fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"])
     assert whole.softmax.penalty == fit_nce(recipe("joint"), SHAPES["kinship"]).updates.penalty == pytest.approx(0.03, abs=0.002)
-    assert penalty["kinship"] == pytest.approx(0.0083, abs=0.0005)  # blocks hold a small KB back themselves
+    assert penalty["kinship"] == pytest.approx(0.0133, abs=0.0005)  # blocks hold a small KB back themselves
+    assert fit_softmax(recipe("default"), MORE_SHAPES["world"]).softmax.penalty == pytest.approx(0.049, abs=0.002)
+
+
+def test_small_knowledge_bases_have_as_many_epochs_as_they_have_time_for() -> None:
+    epochs = {name: fit_softmax(recipe("default"), shape).training.epochs for name, shape in {**SHAPES, **MORE_SHAPES}.items()}
+    assert {name for name in epochs if epochs[name] == 100} == {"kinship", "one fact", "nothing"}  # few entities
+    assert epochs["world"] == fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"]).training.epochs == 36
+    assert epochs["fb15k-237"] == epochs["medium"] == 60
+    assert fit_softmax(recipe("default").with_values({"training.epochs": 7}), SHAPES["kinship"]).training.epochs == 7
 
 
 def test_matrices_begin_near_the_identity_where_few_relations_have_many_facts() -> None:
@@ -152,10 +161,10 @@ def test_sizes_of_vectors_and_blocks_follow_the_data(cuda: bool) -> None:
         "many relations, many facts": (256, 0),  # whole, and too many of them for longer vectors
         "many entities": (256, 8),
         "medium": (128, 0),
-        "kinship": (256, 4),
+        "kinship": (512, 4),
         "world": (128, 4),
-        "one fact": (256, 4),
-        "nothing": (256, 4),
+        "one fact": (512, 4),
+        "nothing": (512, 4),
     }
 
 

@@ -130,21 +130,23 @@ def fitting_penalty(shape: DataShape, blocks: bool = False) -> float:
     """Return a weight for the lengths of vectors; ``blocks`` where matrices have blocks, which hold a small KB back themselves.
 
     It rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
-    (FB15k, WN18), one fact of a pair gives the others away, and a model may follow the data closely. In a small KB it falls with the facts an entity
-    has instead. Constants and exponents are a fit to the best penalties on the valid splits of eight KBs (docs/beyond.md).
+    (FB15k, WN18), one fact of a pair gives the others away, and a model may follow the data closely. In a small KB of whole matrices it falls with
+    the facts an entity has instead. Constants and exponents are a fit to the best penalties on the valid splits of eight KBs (docs/beyond.md).
 
         λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
-        λ = min(0.05, 0.32 · (facts / entities)^−0.54)  for a small KB, with 0.09 in place of 0.32 where matrices have blocks
+        λ = 0.0014 · (facts / relations)^0.62 · (facts / pairs)^−2.7  for a small KB, or, for its whole matrices,
+        λ = min(0.05, 0.32 · (facts / entities)^−0.54)
     """
     facts = max(1, shape.facts)
-    if facts < SMALL_FACTS:
-        penalty = min(0.05, (0.09 if blocks else 0.32) * (facts / max(1, shape.entities)) ** -0.54)
+    small, per_relation, per_pair = facts < SMALL_FACTS, facts / max(1, shape.relations), facts / max(1, shape.pairs)
+    if small and not blocks:
+        penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
     else:
-        penalty = 0.0053 * (facts / max(1, shape.relations)) ** 0.45 * (facts / max(1, shape.pairs)) ** -2.7
+        penalty = (0.0014 * per_relation**0.62 if small else 0.0053 * per_relation**0.45) * per_pair**-2.7
     return max(LEAST_PENALTY, round(penalty, 4))
 
 
-FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors
+FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors, and epochs many
 BLOCK_DIM, WHOLE_DIM = 1024, 512  # sizes of vectors on CUDA, for matrices with blocks and for whole ones
 MOST_VECTORS, MOST_MATRICES = 1 << 30, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
 NUMBERS_A_FACT = 25.6  # of a relation's matrix for each fact it has
@@ -159,7 +161,7 @@ def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: i
     is better. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of few entities.
     """
     if shape.facts < SMALL_FACTS:
-        dim = dim or (whole_dim(shape.facts) if block == 0 else 256 if shape.entities < FEW_ENTITIES else 128)
+        dim = dim or (whole_dim(shape.facts) if block == 0 else 512 if shape.entities < FEW_ENTITIES else 128)
         fitting = fitting_block(0, dim)
     else:
         per_relation = shape.facts / max(1, shape.relations)
@@ -213,7 +215,8 @@ def fit_nce(settings: Settings, shape: DataShape) -> Settings:
 def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
-    Vectors of a small KB learn at twice the rate, for fewer epochs: they see few steps, and do not arrive otherwise.
+    Vectors of a small KB learn at twice the rate: they see few steps, and do not arrive otherwise. It has fewer epochs, by which it is as good, or
+    more where matrices have blocks and its entities are so few that an epoch is quick.
     The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand, and falls with d beyond 256, as their numbers
     do: Adagrad's first step moves every number of a matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which
     composition suffers first. The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
@@ -226,7 +229,7 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = fitting_penalty(shape, block > 0) if softmax.penalty is None else softmax.penalty
     rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
-    epochs = settings.training.epochs or (36 if facts < SMALL_FACTS else 60)
+    epochs = settings.training.epochs or (60 if facts >= SMALL_FACTS else 100 if block and shape.entities < FEW_ENTITIES else 36)
     matrix_rate = 0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))) * min(1.0, math.sqrt(256 / dim))
     if block:
         matrix_rate = min(0.1, 0.2 / math.sqrt(block))

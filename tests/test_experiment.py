@@ -575,12 +575,12 @@ def test_vectors_large_enough_use_all_threads(family: Dataset, tmp_path: Path, m
     assert {torch.get_num_threads() for _ in train(family, short(training__epochs=1), tmp_path / "one")} == {1}
 
 
-@pytest.mark.parametrize(("threads", "least_dim", "expected"), [(2, 9, True), (1, 9, False), (2, 8, False)])
-def test_small_vectors_have_a_second_thread_for_halves_where_there_are_two(
-    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, least_dim: int, expected: bool
+@pytest.mark.parametrize(("threads", "numbers_more", "expected"), [(2, 0, True), (1, 0, False), (2, -1, False)])
+def test_few_vectors_have_a_second_thread_for_halves_where_there_are_two(
+    family: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, numbers_more: int, expected: bool
 ) -> None:
     torch.set_num_threads(threads)
-    monkeypatch.setattr(experiment, "LARGE_DIM", least_dim)
+    monkeypatch.setattr(experiment, "CACHED_VECTORS", family.num_entities * 8 + numbers_more)
 
     def beside() -> bool:
         meeting = threading.Barrier(2)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from relcode.config import Settings
-from relcode.errors import UnknownName
+from relcode.errors import SettingError, UnknownName
+from relcode.graph.dataset import Dataset
 from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_sizes, recipe
+from relcode.training.fit import fit_settings
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
 
@@ -243,3 +245,13 @@ def test_noises_are_chosen_by_the_device_and_stay(name: str) -> None:
 def test_noises_that_are_given_stay() -> None:
     given = fit_to_device(recipe("base").with_values({"sampling.noise_draws": 5, "sampling.noises": 3, "sampling.tile": 2}), cuda=False).sampling
     assert (given.noise_draws, given.noises, given.tile, given.noise_rows) == (5, 3, 2, None)
+
+
+def test_blocks_that_cannot_be(family: Dataset) -> None:
+    with pytest.raises(SettingError, match=r"model\.block=1024 does not divide model\.dim=512, chosen from the data: choose one"):
+        fit_settings(recipe("default").with_values({"model.block": 1024}), family)
+    with pytest.raises(SettingError, match=r"model\.block=32 does not divide model\.dim=48: choose one that does"):
+        fit_settings(recipe("default").with_values({"model.dim": 48, "model.block": 32}), family)
+    one = fit_settings(recipe("default").with_values({"model.dim": 64, "model.block": 64}), family)
+    assert one == fit_settings(recipe("default").with_values({"model.dim": 64, "model.block": 0}), family)  # a single block is a whole matrix
+    assert fit_settings(recipe("base").with_values({"model.block": None}), family).model.block == 0

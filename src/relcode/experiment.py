@@ -26,6 +26,7 @@ from relcode.evaluation.report import evaluate
 from relcode.graph.dataset import Dataset
 from relcode.graph.known import KnownAnswers
 from relcode.model.parameters import scorer_of
+from relcode.model.softmax import CACHED_VECTORS
 from relcode.ops.precision import LARGE_DIM, training_precision
 from relcode.ops.workers import torch_alone
 from relcode.runs.run import Run, State, create_run, open_run
@@ -104,7 +105,7 @@ def train(dataset: Dataset, settings: Settings, folder: Path, begin: Beginning |
         raise DataError(f"dataset {dataset.name} has no training facts")
     settings = fit_settings(settings, dataset)
     device = choose_device(settings.training.device)
-    with _numerics(settings, device):
+    with _numerics(settings, device, dataset.num_entities):
         trainer, began = make_trainer(dataset, settings, device), time.perf_counter()
         state = initial_state(dataset, settings, device) if begin is None else begin(trainer)
         seconds = time.perf_counter() - began
@@ -119,7 +120,7 @@ def resume(folder: Path | str) -> Iterator[Event]:
         raise RunError(f"{run.folder} is complete ({run.status.reason}): nothing is left to do; relcode evaluate {run.folder} measures it")
     device = choose_device(run.settings.training.device)
     dataset = run.load_dataset()
-    with _numerics(run.settings, device):
+    with _numerics(run.settings, device, dataset.num_entities):
         state, trainer = run.load_state(device), make_trainer(dataset, run.settings, device)
         if state.step >= run.settings.training.length * trainer.stream.steps_per_epoch:
             raise RunError(f"{run.folder} has done all of its {run.settings.training.length} epochs: nothing is left to do")
@@ -291,7 +292,7 @@ def _interruptible() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
+def _numerics(settings: Settings, device: torch.device, entities: int) -> Iterator[None]:
     """Set torch up for the run, and put back what was: threads, deterministic algorithms where asked, how products are made."""
     deterministic = torch.get_deterministic_debug_mode()
     filling = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
@@ -299,8 +300,9 @@ def _numerics(settings: Settings, device: torch.device) -> Iterator[None]:
     if exact and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     alone: AbstractContextManager[object] = nullcontext()
-    if device.type == "cpu" and settings.model.size < LARGE_DIM:  # too small to share; another thread takes half of the softmax's tables instead
-        alone = torch_alone(None if settings.model.objective == "softmax" else 1)
+    softmax = settings.model.objective == "softmax"
+    if device.type == "cpu" and (entities * settings.model.size <= CACHED_VECTORS if softmax else settings.model.size < LARGE_DIM):
+        alone = torch_alone(None if softmax else 1)  # too small to share; another thread takes half of the softmax's tables instead
     torch.set_deterministic_debug_mode("error" if exact else "default")  # as use_deterministic_algorithms, which loads torch's compiler: a second
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it takes time, and nothing is read before it is written
     try:

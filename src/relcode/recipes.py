@@ -172,18 +172,18 @@ def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: i
 
 def large_dim(shape: DataShape, block: int | None) -> int:
     """Return the size of vectors on CUDA: the longest that fits, for matrices with blocks or whole ones."""
-    blocks = fitting_block(shape.facts / max(1, shape.relations), BLOCK_DIM) if block is None else block
-    if blocks and shape.entities * BLOCK_DIM <= MOST_VECTORS:
+    fitting = fitting_block(shape.facts / max(1, shape.relations), BLOCK_DIM) if block is None else block
+    if fitting and shape.entities * BLOCK_DIM <= MOST_VECTORS:
         return BLOCK_DIM
     return WHOLE_DIM if 2 * shape.relations * WHOLE_DIM**2 <= MOST_MATRICES else whole_dim(shape.facts)
 
 
-def fitting_block(facts: float, dim: int) -> int:
+def fitting_block(per_relation: float, dim: int) -> int:
     """Return the power of two near 25.6 · facts / d, at least 4, the facts being those of one relation.
 
     It is 0, a whole matrix, where there would be fewer than 8 blocks, or where they would not fill the diagonal.
     """
-    block: int = max(SMALL_BLOCK, 1 << round(math.log2(max(1.0, NUMBERS_A_FACT * facts / dim))))
+    block: int = max(SMALL_BLOCK, 1 << round(math.log2(max(1.0, NUMBERS_A_FACT * per_relation / dim))))
     return 0 if dim % block or dim < FEWEST_BLOCKS * block else block
 
 
@@ -212,17 +212,31 @@ def fit_nce(settings: Settings, shape: DataShape) -> Settings:
     )
 
 
+def fitting_matrix_rate(shape: DataShape, dim: int, block: int) -> float:
+    """Return Adagrad's rate for matrices.
+
+    Its first step moves every number of a matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which composition
+    suffers first. So the rate of whole matrices rises with the facts a relation has and falls with d beyond 256, as their numbers do. With blocks a
+    row has b numbers, and there are as many as the facts can teach.
+
+        rate = 0.1 · clamp(0.4 · √(facts / relations / 1000), 0.2, 1) · min(1, √(256/d)), with blocks min(0.1, 0.2 / √b)
+    """
+    if block:
+        return round(min(0.1, 0.2 / math.sqrt(block)), 4)
+    dense = min(1.0, max(0.2, 0.4 * math.sqrt(shape.facts / max(1, shape.relations) / 1000)))
+    return round(0.1 * dense * min(1.0, math.sqrt(256 / dim)), 4)
+
+
 def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
     Vectors of a small KB learn at twice the rate: they see few steps, and do not arrive otherwise. It has fewer epochs, by which it is as good, or
     more where matrices have blocks and its entities are so few that an epoch is quick.
-    The matrices' rate rises with the root of the facts a relation has, 0.04 where they are a thousand, and falls with d beyond 256, as their numbers
-    do: Adagrad's first step moves every number of a matrix by the whole rate, and a matrix with few facts never gets rid of that noise, from which
-    composition suffers first. The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
+    The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
     questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
-    there are hardly any among few relations. Images are held shorter where many relations join pairs that hardly another one joins (FB15k-237).
+    there are hardly any among few relations. Images of whole matrices are held shorter where many relations join pairs that hardly another one joins
+    (FB15k-237).
     """
     softmax, facts = settings.softmax, max(1, shape.facts)
     dim, block = fitting_sizes(shape, cuda, settings.model.dim, settings.model.block)
@@ -230,9 +244,6 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     penalty = fitting_penalty(shape, block > 0) if softmax.penalty is None else softmax.penalty
     rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
     epochs = settings.training.epochs or (60 if facts >= SMALL_FACTS else 100 if block and shape.entities < FEW_ENTITIES else 36)
-    matrix_rate = 0.1 * min(1.0, max(0.2, 0.4 * math.sqrt(facts / max(1, shape.relations) / 1000))) * min(1.0, math.sqrt(256 / dim))
-    if block:
-        matrix_rate = min(0.1, 0.2 / math.sqrt(block))
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:
@@ -254,7 +265,7 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
             answers=answers,
             rate=rate,
             penalty=penalty,
-            matrix_rate=softmax.matrix_rate or round(matrix_rate, 4),
+            matrix_rate=softmax.matrix_rate or fitting_matrix_rate(shape, dim, block),
             image_share=image_share,
             candidates=candidates,
             path_tiles=tiles,

@@ -109,7 +109,14 @@ def test_sizes_that_cuda_chose_are_not_listed() -> None:
     settings = fit_settings(recipe("default").with_values({"training.device": "cuda"}), medium)
     assert settings.model.dim == 1024
     settings = replace(settings, training=replace(settings.training, device="auto"))
-    for device, listed in (("NVIDIA H200", set()), ("cpu", {"`model.dim`", "`model.block`"})):
+    for device, listed in (("NVIDIA H200", set()), ("cpu", {"`model.dim`"})):  # the block follows from d
         run = SimpleNamespace(about={"environment": {"device": device}})
         found = dict(_changed(SimpleNamespace(settings=settings, dataset=medium, run=run)))  # type: ignore[arg-type]
         assert set(found) == listed
+
+
+def test_a_block_is_listed_where_it_does_not_follow_from_the_size_of_vectors(family: Dataset) -> None:
+    run = SimpleNamespace(about={"environment": {"device": "cpu"}})
+    for given, listed in (({"model.dim": 16}, {"`model.dim`"}), ({"model.dim": 64, "model.block": 8}, {"`model.dim`", "`model.block`"})):
+        settings = fit_settings(recipe("default").with_values(given), family)
+        assert set(dict(_changed(SimpleNamespace(settings=settings, dataset=family, run=run)))) == listed  # type: ignore[arg-type]

@@ -14,13 +14,13 @@ from relcode.errors import NotFinite, SettingError
 from relcode.graph.dataset import Dataset
 from relcode.model.autoencoder import codes
 from relcode.model.parameters import Parameters, initial_parameters
-from relcode.recipes import RECIPES
-from relcode.sampling.batches import batch_tensors
+from relcode.recipes import RECIPES, recipe
 from relcode.sampling.facts import FactStream
 from relcode.sampling.questions import QuestionStream
 from relcode.sampling.walks import WalkStream
 from relcode.training.advance import advance, anneal_factor, begin_coder_, check_finite, initial_state, make_trainer, parameters_finite
 from relcode.training.coder import CoderTurn
+from relcode.training.fit import fit_settings
 from relcode.training.state import StepStats, TrainState
 from relcode.training.step import StepResult, take_step
 
@@ -165,12 +165,14 @@ def test_which_stream_the_settings_ask_for(family: Dataset) -> None:
 
 
 def test_switching_on_the_walks_of_the_program(family: Dataset) -> None:
-    """Settings of walks reach them, and leave single facts as they are; noise on relations needs the one matrix it lies behind."""
+    """Settings of walks reach them, and are refused where there are none; noise on relations needs the one matrix it lies behind."""
     walks = {"sampling__head_walks": 5, "sampling__relation_noise": True}
     stream = make_trainer(family, small("base+comp", **walks), CPU).stream
     assert isinstance(stream, WalkStream) and stream.head_walks == 5 and stream.relation_noise
-    facts, plain = (make_trainer(family, small("base", **changes), CPU).stream.batch(3, torch.Generator()) for changes in (walks, {}))
-    assert all(torch.equal(one, other) for one, other in zip(batch_tensors(facts), batch_tensors(plain), strict=True))
+    for key, value in walks.items():
+        with pytest.raises(SettingError, match=rf"{key.replace('__', '.')}={str(value).lower()} is for walks, and there are none: take a recipe"):
+            make_trainer(family, small("base", **{key: value}), CPU)
+    assert fit_settings(recipe("default").with_values({"sampling.relation_noise": True}), family)  # never read: listed by no card
     with pytest.raises(SettingError, match=r"relation_noise=true needs updates\.path_matrices=one"):
         make_trainer(family, small("base+comp", **walks, updates__path_matrices="all"), CPU)
 

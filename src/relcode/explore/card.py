@@ -142,8 +142,8 @@ def _changed(model: Model) -> list[tuple[str, str]]:
         settings = recipe(name).with_values({**values, "training.device": device})
         return own | _flat(json.loads(fit_settings(settings, model.dataset).to_json())) | {key: own[key] for key in (*given, "training.device")}
 
-    sizes = chosen(given)
-    usual = chosen({**given, **{key: mine[key] for key in SIZES}}) | {key: sizes[key] for key in SIZES}  # other choices follow from these
+    usual = chosen({**given, **{key: mine[key] for key in SIZES}})  # other choices follow from the sizes, and the block from d
+    usual |= {"model.dim": chosen(given)["model.dim"], "model.block": chosen({**given, "model.dim": mine["model.dim"]})["model.block"]}
     unread = UNREAD[model.settings.model.objective]
     return [(_code(key), _code(str(value))) for key, value in mine.items() if usual[key] != value and key.partition(".")[0] not in unread]
 

@@ -26,32 +26,38 @@ def parse_memory(text: str | int | None) -> int | None:
     return int(float(match.group(1)) * UNITS[match.group(2).upper()])
 
 
-HELD = 4  # times: the values, Adagrad's sums of squares, the copy that a checkpoint is written from, and what a step or a validation works with
+def training_bytes(dataset: Dataset, settings: Settings, cuda: bool) -> int:
+    """Return about what training takes, in float32: vectors, matrices, encoder and decoder, each as often as it is there at once.
 
-
-def training_bytes(dataset: Dataset, settings: Settings) -> int:
-    """Return about what training takes: vectors, matrices, encoder and decoder, in float32, and as much again for what stands beside them."""
+    All are there twice, since a step or a validation works with as much again; vectors and matrices once more for Adagrad's sums of squares; and on
+    the CPU once more for the copy that a checkpoint is written from, which CUDA does not hold.
+    """
     d, b = settings.model.size, settings.model.width
     c = settings.model.code_dim if settings.model.autoencoder else 0
-    vectors = 1 if settings.model.shared else 2
-    return 4 * HELD * (vectors * dataset.num_entities * d + (dataset.num_directed + 2 * c) * d * b)
+    learnt = (1 if settings.model.shared else 2) * dataset.num_entities * d + dataset.num_directed * d * b
+    copies = 2 if cuda else 3
+    return 4 * ((copies + settings.adagrad) * learnt + copies * 2 * c * d * b)
 
 
 def check_memory(dataset: Dataset, settings: Settings) -> None:
     """Refuse a model that exceeds the memory there is, before the machine starts to swap."""
-    if choose_device(settings.training.device).type == "cuda":
+    cuda = choose_device(settings.training.device).type == "cuda"
+    if cuda:
         present = torch.cuda.get_device_properties(0).total_memory
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     else:
         return
-    if training_bytes(dataset, settings) > present > 0:
+    if training_bytes(dataset, settings, cuda) > present > 0:
         raise not_enough_memory(settings)
 
 
 def not_enough_memory(settings: Settings) -> RelcodeError:
     """Return the error that says what to make smaller."""
-    return RelcodeError(f"not enough memory for model.dim={settings.model.dim} and this dataset: make model.dim or sampling.edges smaller")
+    size, steps = f"model.dim={settings.model.dim}", "sampling.edges"
+    if settings.model.objective == "softmax":
+        size, steps = f"{size}, model.block={settings.model.block}", "softmax.questions"
+    return RelcodeError(f"not enough memory for {size} and this dataset: make model.dim smaller, or {steps} if memory runs out in a step")
 
 
 def is_memory_error(error: BaseException) -> bool:

@@ -60,7 +60,8 @@ def initial_parameters(
 ) -> Parameters:
     """Draw the first values: vectors N(0, 1/d) with u = v, matrices (I + G)/2 with G ~ N(0, 1/d), A ~ N(0, 1/d) and B = Aᵀ.
 
-    Drawn on the CPU, so that a seed means the same on every device.
+    Blocks have numbers of the same size, so that G makes images √(b/d) as long as a whole G does. Drawn on the CPU, so that a seed means the same on
+    every device.
     """
     model = settings.model
     d, c = model.size, model.code_dim

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from relcode.config import Settings
@@ -13,23 +15,42 @@ from relcode.recipes import DataShape, fit_nce, fit_softmax, fit_to_data, fit_to
 
 def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
     """Return the settings with everything filled in that depends on the data, or on where training runs."""
-    if settings.model.shared and settings.model.objective != "softmax":
-        raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
-    if settings.sampling.relation_noise and settings.updates.path_matrices != "one":
-        raise SettingError("sampling.relation_noise=true needs updates.path_matrices=one: a path's noises leave it behind the one matrix it updates")
-    if settings.model.block and settings.model.objective != "softmax":
-        raise SettingError("model.block needs model.objective=softmax: the paper's objective has whole matrices")
+    if settings.model.objective == "nce":
+        check_nce(settings)
     shape, cuda = shape_of(dataset), on_cuda(settings.training.device)
     if settings.model.objective == "softmax":  # its own rules first
-        return whole_blocks(fit_to_device(fit_to_data(fit_softmax(settings, shape, cuda), shape.facts), cuda))
-    return fit_to_device(fit_nce(fit_to_data(settings, shape.facts), shape), cuda)
+        fitted = fit_softmax(one_block_is_whole(settings), shape, cuda)
+        check_blocks(fitted, chosen=settings.model.dim is None)
+        return fit_to_device(fit_to_data(fitted, shape.facts), cuda)
+    whole = replace(settings, model=replace(settings.model, block=0))
+    return fit_to_device(fit_nce(fit_to_data(whole, shape.facts), shape), cuda)
 
 
-def whole_blocks(settings: Settings) -> Settings:
-    """Return the settings, unless blocks do not fill the diagonal."""
+def check_nce(settings: Settings) -> None:
+    """Refuse what the paper's objective does not have."""
+    sampling = settings.sampling
+    if settings.model.shared:
+        raise SettingError("model.shared=true needs model.objective=softmax: the paper's objective has two vectors for every entity")
+    if settings.model.block:
+        raise SettingError("model.block needs model.objective=softmax: the paper's objective has whole matrices")
+    if sampling.path_mean == 0 and (sampling.relation_noise or sampling.head_walks > 1):
+        asked = "sampling.relation_noise=true" if sampling.relation_noise else f"sampling.head_walks={sampling.head_walks}"
+        raise SettingError(f"{asked} is for walks, and there are none: take a recipe with paths (base+comp, joint+comp), or sampling.path_mean=1")
+    if sampling.relation_noise and settings.updates.path_matrices != "one":
+        raise SettingError("sampling.relation_noise=true needs updates.path_matrices=one: a path's noises leave it behind the one matrix it updates")
+
+
+def one_block_is_whole(settings: Settings) -> Settings:
+    """Return the settings with a single block, as large as the matrix, called what it is: a whole matrix."""
+    single = settings.model.block is not None and settings.model.block == settings.model.dim
+    return replace(settings, model=replace(settings.model, block=0)) if single else settings
+
+
+def check_blocks(settings: Settings, chosen: bool) -> None:
+    """Refuse blocks that do not fill the diagonal; ``chosen`` where the size of vectors was not given."""
     if settings.model.size % settings.model.width:
-        raise SettingError(f"model.block={settings.model.block} does not divide model.dim={settings.model.size}: choose one that does, or 0")
-    return settings
+        size = f"model.dim={settings.model.size}{', chosen from the data' if chosen else ''}"
+        raise SettingError(f"model.block={settings.model.block} does not divide {size}: choose one that does, or 0, or another model.dim")
 
 
 def on_cuda(name: str) -> bool:

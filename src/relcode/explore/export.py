@@ -107,7 +107,7 @@ def authors_model(model: Model) -> AuthorsModel:
         relations=data.relations,
         head_ED=(_array(scorer.head_ED[seen_X]) * decay(head_count, vector_el)[:, None]).astype(np.float32),
         tail_ED=(_array(scorer.tail_ED[seen_X]) * decay(tail_count, vector_el)[:, None]).astype(np.float32),
-        matrix_SDD=_array(whole(scorer.matrix_SDD)),
+        matrix_SDD=_array(scorer.matrix_SDD),
         head_count_E=head_count,
         tail_count_E=tail_count,
         matrix_count_S=_counter(parameters, "matrix_count_S", data.num_directed),

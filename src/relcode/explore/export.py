@@ -19,14 +19,13 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.paths import format_path
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters, coder_in_force
-from relcode.ops.diagonal import whole
 from relcode.recipes import fit_to_data, fit_to_device
 from relcode.runs.run import create_run
 from relcode.training.state import TrainState
 
 FORMS = {
-    "safetensors": "one file: head, tail, matrix, code; names as JSON in its header",
-    "npz": "one NumPy file: head, tail, matrix, code, entities, relations",
+    "safetensors": "one file: head, tail, matrix (or block), code; names as JSON in its header",
+    "npz": "one NumPy file: head, tail, matrix (or block), code, entities, relations",
     "parquet": "a folder: a table of entities, a table of relations",
     "projector": "a folder for TensorBoard's embedding projector",
     "word2vec": "one text file of entities' head vectors",
@@ -79,7 +78,7 @@ def vectors_of(model: Model) -> Vectors:
         labels=data.labels,
         head_ED=_array(scorer.head_ED),
         tail_ED=_array(scorer.tail_ED),
-        matrix_SDD=_array(whole(scorer.matrix_SDD)),
+        matrix_SDD=_array(scorer.matrix_SDD),
         code_SC=code_SC,
         about=about,
     )

@@ -181,6 +181,14 @@ def test_the_comparison_can_fail(pair: Pair) -> None:
     assert list(differences([1.0, {"a": 2}], [1.0, {"a": 2.5}])) == ["/1/a: 2 and 2.5"]
 
 
+def test_the_size_of_blocks_is_told(pair: Pair, tmp_path: Path) -> None:
+    assert (f"d={D}, b={B}, on family" in repr(pair.blocks)) and f"d={D}, on family" in repr(pair.whole)
+    told, expected = Browser(pair.blocks).about(), Browser(pair.whole).about()
+    assert (told.pop("block"), expected.pop("block")) == (B, None) and list(differences(told, expected)) == []
+    assert export(pair.blocks, "npz", tmp_path / "blocks").endswith("12 directed relations, d = 32, matrices of blocks of 4×4")
+    assert export(pair.whole, "npz", tmp_path / "whole").endswith("12 directed relations, d = 32")
+
+
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_exports_say_the_same(pair: Pair, form: str, tmp_path: Path) -> None:
     """Byte for byte, but for the blocks in safetensors and npz, what Parquet packs, and codes, whose last digits differ; see docs/export.md."""

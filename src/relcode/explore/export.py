@@ -59,7 +59,9 @@ def export(
         authors.write(authors_model(model), out)
     else:
         WRITERS[form](vectors_of(model), out)
-    return f"{model.dataset.num_entities:,} entities, {model.dataset.num_directed:,} directed relations, d = {model.settings.model.dim}"
+    sizes = model.settings.model
+    blocks = f", matrices of blocks of {sizes.block}×{sizes.block}" if sizes.block else ""
+    return f"{model.dataset.num_entities:,} entities, {model.dataset.num_directed:,} directed relations, d = {sizes.dim}{blocks}"
 
 
 def vectors_of(model: Model) -> Vectors:

@@ -96,12 +96,13 @@ class ModelSettings(_Checked):
     objective: Literal["nce", "softmax"] = option("nce", "weigh a fact against noise (nce, the paper's) or against all entities (softmax)")
     dim: int | None = option(
         256,
-        "d, the size of entity vectors; a relation is a d×d matrix (none: chosen by the numbers of facts and relations, and the device)",
+        "d, the size of entity vectors; a relation is a d×d matrix (none: chosen by the numbers of facts, entities and relations, and the device)",
         _POSITIVE_INT,
     )
     block: int | None = option(
         0,
-        "b: matrices have numbers only in blocks of b×b along their diagonal (softmax only; 0: they are whole; none: chosen by facts per relation)",
+        "b, a power of two that divides d: matrices have numbers only in blocks of b×b along their diagonal (softmax only; 0: they are whole; none: "
+        "chosen by facts per relation and d)",
         _BLOCK,
     )
     shared: bool = option(False, "an entity has one vector, as head and as tail; else two (softmax only: the paper has two)")

@@ -81,6 +81,13 @@ def test_blocks_do_not_matter(matrices: Tensor, monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(nearest(matrices, pair_X2, 3).cosine_XT, whole.cosine_XT)
 
 
+def test_where_relations_are_more_than_a_matrix_has_numbers_their_cosines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix_SDD = torch.randn(20, D, 2, generator=torch.Generator().manual_seed(0))  # of blocks of 2: 16 numbers each, and 20 cosines
+    monkeypatch.setattr("relcode.analysis.composition.BLOCK_NUMBERS", 64)
+    found = [cosine_BS for _, cosine_BS in cosine_blocks(matrix_SDD, torch.cartesian_prod(torch.arange(2), torch.arange(4)))]
+    assert [cosine_BS.shape for cosine_BS in found] == [(3, 20), (3, 20), (2, 20)]
+
+
 def test_the_size_of_a_matrix_does_not_matter(matrices: Tensor) -> None:
     scaled = matrices * torch.linspace(1e-3, 1e3, 2 * R)[:, None, None]
     found, expected = (composition_ranks(each, triple(A, B, AB))[1] for each in (scaled, matrices))

@@ -136,3 +136,19 @@ def test_other_recipes_are_exported_and_come_back_too(family: Dataset, tmp_path:
         export(base, form, tmp_path / form)
     back = Model.open(import_authors(tmp_path / "glimvec", family, tmp_path / "back"), "cpu")
     assert (back.parameters.encoder_CQ is None) == (name == "base") and torch.allclose(all_scores(back), all_scores(base), rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_of_blocks_comes_back_whole(family: Dataset, tmp_path: Path) -> None:
+    """With the same scores and codes: their layout has whole matrices, and so has the autoencoder."""
+    from runs.short import ended, short
+
+    from relcode.experiment import train
+
+    run = ended(train(family, short("default", model__dim=16, model__block=4), tmp_path / "run"))
+    model = Model.open(run.folder, "cpu")
+    export(model, "glimvec", tmp_path / "theirs")
+    back = Model.open(import_authors(tmp_path / "theirs", family, tmp_path / "back"), "cpu")
+    assert back.parameters.matrix_SDD.shape == (12, 16, 16) and model.parameters.matrix_SDD.shape == (12, 16, 4)
+    for head, relation, tail in family_facts()["test"]:
+        assert back.score(head, relation, tail) == pytest.approx(model.score(head, relation, tail), rel=1e-4, abs=1e-5)
+    assert model.codes().code_SC.any() and torch.allclose(back.codes().code_SC, model.codes().code_SC, rtol=1e-4, atol=1e-5)

@@ -60,6 +60,17 @@ def test_files_have_the_programs_names_types_and_order(folder: Path) -> None:
     assert told["dim"] == 2 and told["codeLen"] == 1 and told["vEL"] == 2.0**-16 and told["disableAutoencoder"] == 0
 
 
+def test_matrices_of_blocks_are_written_whole(tmp_path: Path) -> None:
+    kept, rows = np.array([[[1], [-2]], [[3], [4]]], dtype=np.float32), np.array([[5, -6]], dtype=np.float32)
+    authors.write(small(matrix_SDD=kept, encoder_CQ=rows, decoder_CQ=rows), tmp_path / "blocks")
+    whole, whole_rows = np.array([[[1, 0], [0, -2]], [[3, 0], [0, 4]]], dtype=np.float32), np.array([[5, 0, 0, -6]], dtype=np.float32)
+    authors.write(small(matrix_SDD=whole, encoder_CQ=whole_rows, decoder_CQ=whole_rows), tmp_path / "whole")
+    for path in (tmp_path / "whole").iterdir():
+        assert path.read_bytes() == (tmp_path / "blocks" / path.name).read_bytes(), path.name
+    np.save(tmp_path / "mats.npy", whole.transpose(0, 2, 1).copy(), allow_pickle=False)
+    assert (tmp_path / "mats.npy").read_bytes() == (tmp_path / "blocks" / "mats.npy").read_bytes(), "as NumPy writes it"
+
+
 def test_what_the_program_computes_from_the_files_is_u_m_v(folder: Path) -> None:
     """The released program: scores are cvecs/(1 + vEL·τ) · (mats[r] · t/‖t‖) with mats at norm √d; codes from encoder · mats[r], both flattened."""
     files = {path.stem: np.load(path, allow_pickle=False).astype(np.float64) for path in folder.glob("*.npy")}

@@ -12,12 +12,14 @@ import pytest
 from relcode.errors import OutputError, SettingError
 from relcode.formats import export
 from relcode.formats.export import Vectors, term, write_npz, write_ntriples, write_parquet, write_projector, write_safetensors, write_word2vec
+from relcode.ops.diagonal import whole_array
 
 NAMES = ("a b", "é\tq", "^x", "</y>", "😀", '"z"\n')
 WRITERS = [write_safetensors, write_npz, write_parquet, write_projector, write_word2vec]
 
 
-def vectors(codes: bool = True, names: tuple[str, ...] = NAMES) -> Vectors:
+def vectors(codes: bool = True, names: tuple[str, ...] = NAMES, block: int = 3) -> Vectors:
+    """Return vectors of 3 numbers, of 6 where ``block`` is 2."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> np.ndarray:
@@ -27,9 +29,9 @@ def vectors(codes: bool = True, names: tuple[str, ...] = NAMES) -> Vectors:
         entities=names,
         relations=("r", "s/t", "^r", "^<s/t>"),
         labels={"é\tq": "a label\nof two lines"},
-        head_ED=draw(len(names), 3),
-        tail_ED=draw(len(names), 3),
-        matrix_SDD=draw(4, 3, 3),
+        head_ED=draw(len(names), 3 if block == 3 else 6),
+        tail_ED=draw(len(names), 3 if block == 3 else 6),
+        matrix_SDD=draw(4, 3 if block == 3 else 6, block),
         code_SC=draw(4, 2) if codes else None,
         about={"recipe": "joint"},
     )
@@ -55,6 +57,54 @@ def test_npz_needs_no_pickle(tmp_path: Path) -> None:
     with np.load(tmp_path / "x.npz", allow_pickle=False) as found:
         assert tuple(found["entities"].tolist()) == NAMES and tuple(found["relations"].tolist()) == vectors().relations
         assert all(np.array_equal(found[name], array) for name, array in vectors().arrays().items())
+
+
+def by_hand(given: Vectors) -> np.ndarray:
+    """Return matrices of three blocks of 2×2 whole, each number put in its place."""
+    found = np.zeros((4, 6, 6), dtype=np.float32)
+    for i in range(6):
+        for j in range(2):
+            found[:, i, i // 2 * 2 + j] = given.matrix_SDD[:, i, j]
+    return found
+
+
+@pytest.mark.parametrize("form", ["safetensors", "npz"])
+def test_matrices_of_blocks_are_written_as_these(tmp_path: Path, form: str) -> None:
+    """And the lines of docs/export.md make them whole, and score without that."""
+    given = vectors(block=2)
+    if form == "npz":
+        write_npz(given, tmp_path / "x")
+        with np.load(tmp_path / "x", allow_pickle=False) as found:
+            array = dict(found)
+    else:
+        from safetensors import safe_open
+
+        write_safetensors(given, tmp_path / "x")
+        with safe_open(tmp_path / "x", framework="np") as handle:
+            array = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
+            told = json.loads(handle.metadata()["relcode"])
+        assert told["block"] == 2 and "block[r, 0]" in told["orientation"] and "head[h] @ matrix[r] @ tail[t]" in told["orientation"]
+    assert array["block"].shape == (4, 3, 2, 2) and array["block"].dtype == np.float32 and "matrix" not in array
+    text = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith(("matrix = ", "print(np.einsum("))]
+    assert len(lines) == 2
+    for r in range(4):
+        shown: list[float] = []
+        place = {"np": np, "r": r, "h": 1, "t": 2, "print": shown.append, **array}
+        exec("\n".join(lines), place)
+        assert np.array_equal(place["matrix"], by_hand(given)[r])
+        assert shown == [pytest.approx(given.head_ED[1] @ by_hand(given)[r] @ given.tail_ED[2], rel=1e-5)]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_parquet_has_them_whole_however_many_rows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(export, "ROWS_AT_ONCE_BYTES", rows * 160)
+    given, made = vectors(block=2), []
+    monkeypatch.setattr(export, "whole_array", lambda part: made.append(len(part)) or whole_array(part))
+    write_parquet(given, tmp_path / "x")
+    found = pq.read_table(tmp_path / "x" / "relations.parquet")
+    assert np.array_equal(np.array(found["matrix"].to_pylist(), dtype=np.float32).reshape(4, 6, 6), by_hand(given))
+    assert max(made) == rows and "block" not in json.loads(found.schema.metadata[b"relcode"])
 
 
 def test_npz_refuses_names_that_would_fill_the_disk(tmp_path: Path) -> None:

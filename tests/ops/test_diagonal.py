@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from relcode.ops.diagonal import blocks_of, compose, identity_like, outer, times, trace, transpose, whole
+from relcode.ops.diagonal import blocks_of, compose, identity_like, outer, times, trace, transpose, whole, whole_array
 
 D = 12
 WIDTHS = [1, 2, 4, 12]
@@ -20,6 +21,13 @@ def test_whole_by_hand() -> None:
     kept = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
     assert whole(kept).tolist() == [[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 5, 6], [0, 0, 7, 8]]
     assert blocks_of(kept).tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+    assert np.array_equal(whole_array(kept.numpy()[None, ::-1]), whole(kept.flip(0))[None].numpy())
+
+
+def test_zeros_outside_the_blocks_are_zeros_whatever_is_inside() -> None:
+    made = whole(torch.tensor([[torch.inf], [torch.nan], [-1.0]]))
+    outside = ~torch.eye(3, dtype=torch.bool)
+    assert not made[outside].any() and not made[outside].signbit().any() and made[2, 2] == -1
 
 
 @pytest.mark.parametrize("b", WIDTHS)

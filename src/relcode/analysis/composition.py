@@ -4,10 +4,11 @@
 
 (Takahashi et al. 2018, section 5.) Matrices are those in force, row vectors, first r1, then r2: M_1 M_2 and not M_2 M_1. A tie counts as half a rank.
 
-What it costs. For one pair 2·d³ operations to multiply and 2·S·d² to compare with all S relations. Every cosine ⟨M_1 M_2, M_3⟩ = tr(M_1 M_2 M_3ᵀ) is
-a number of its own, so all S² pairs are S² times that, whatever the order of the products: 21 million million for FB15k-237 (S = 474, d = 256), some
-minutes on two cores. But only 26,586 of its 224,202 pairs with r2 ≠ r1⁻¹ (12 %) have an entity at which r1 ends and r2 begins; the others compose to
-nothing. ``joined_pairs`` finds them from the facts, and ``nearest`` computes what it is given, exactly.
+What it costs. For one pair 2·d³ operations to multiply and 2·S·d² to compare with all S relations; with blocks of b×b along the diagonal 2·d·b² and
+2·S·d·b. Every cosine ⟨M_1 M_2, M_3⟩ = tr(M_1 M_2 M_3ᵀ) is a number of its own, so all S² pairs are S² times that, whatever the order of the products:
+21 million million for FB15k-237 with whole matrices (S = 474, d = 256), some minutes on two cores. But only 26,586 of its 224,202 pairs with
+r2 ≠ r1⁻¹ (12 %) have an entity at which r1 ends and r2 begins; the others compose to nothing. ``joined_pairs`` finds them from the facts, and
+``nearest`` computes what it is given, exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from relcode.graph.vocab import Vocab
 from relcode.ops.diagonal import compose
 from relcode.ops.precision import full_precision
 
-BLOCK_NUMBERS = 2**23  # of products M_1 M_2 held at a time: 32 MB
+BLOCK_NUMBERS = 2**23  # of products M_1 M_2, and of their cosines, held at a time: 32 MB
 ENTITY_BLOCK = 4096
 NOTHING_LEFT_OUT = Filter("nothing", "nothing")
 
@@ -42,7 +43,7 @@ def cosine_blocks(matrix_SDD: Tensor, pair_X2: Tensor) -> Iterator[tuple[slice, 
     """Yield, block by block, which pairs it is and the cosines of their M_1 M_2 with all directed relations, [B, S]."""
     matrix_SDD = matrix_SDD.detach()
     flat_SQ = flat_unit(matrix_SDD)
-    rows = max(1, BLOCK_NUMBERS // max(1, flat_SQ.shape[1]))
+    rows = max(1, BLOCK_NUMBERS // max(1, *flat_SQ.shape))
     for low in range(0, len(pair_X2), rows):
         part = slice(low, min(low + rows, len(pair_X2)))
         first_B, second_B = pair_X2[part].to(matrix_SDD.device).unbind(1)

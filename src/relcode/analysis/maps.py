@@ -3,7 +3,7 @@
     distance(r, s) = ‖m_r/‖m_r‖ − m_s/‖m_s‖‖ = √(2 − 2 cos(M_r, M_s))
 
 This is the released program's setting (UMAP, McInnes et al. 2018; 15 neighbours, Euclidean, matrices of unit norm). For relations the distances come
-from one S×S product of the matrices, so UMAP never sees their d² numbers.
+from one S×S product of the matrices, so UMAP never sees their d² numbers (d·b with blocks).
 
     participation ratio = (Σ λ_i)² / Σ λ_i²        λ the variances along the principal axes
 

@@ -29,7 +29,8 @@ def export(
 ) -> None:
     """Write a run's vectors, matrices and codes, or the facts it suggests, in another program's form.
 
-    Vectors and matrices are those in force: head[h] @ matrix[r] @ tail[t] is the score.
+    Vectors and matrices are those in force: head[h] @ matrix[r] @ tail[t] is the score. Where matrices are made of blocks, safetensors and npz have
+    these alone: block[r] lies along the diagonal of matrix[r].
     """
     from relcode.explore.export import export as export_model
     from relcode.explore.model import Model

@@ -269,6 +269,7 @@ class Browser:
             "labels": len(data.labels),
             "recipe": settings.recipe,
             "dim": settings.model.dim,
+            "block": settings.model.block or None,
             "code_dim": settings.model.code_dim if has_codes else None,
             "probabilities": self.model.calibration.against if self.model.calibration is not None else None,
             "starters": self._starters,

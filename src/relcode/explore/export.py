@@ -19,14 +19,13 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.paths import format_path
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import Parameters, coder_in_force
-from relcode.ops.diagonal import whole
 from relcode.recipes import fit_to_data, fit_to_device
 from relcode.runs.run import create_run
 from relcode.training.state import TrainState
 
 FORMS = {
-    "safetensors": "one file: head, tail, matrix, code; names as JSON in its header",
-    "npz": "one NumPy file: head, tail, matrix, code, entities, relations",
+    "safetensors": "one file: head, tail, matrix (or block), code; names as JSON in its header",
+    "npz": "one NumPy file: head, tail, matrix (or block), code, entities, relations",
     "parquet": "a folder: a table of entities, a table of relations",
     "projector": "a folder for TensorBoard's embedding projector",
     "word2vec": "one text file of entities' head vectors",
@@ -60,7 +59,9 @@ def export(
         authors.write(authors_model(model), out)
     else:
         WRITERS[form](vectors_of(model), out)
-    return f"{model.dataset.num_entities:,} entities, {model.dataset.num_directed:,} directed relations, d = {model.settings.model.dim}"
+    sizes = model.settings.model
+    blocks = f", matrices of blocks of {sizes.block}×{sizes.block}" if sizes.block else ""
+    return f"{model.dataset.num_entities:,} entities, {model.dataset.num_directed:,} directed relations, d = {sizes.dim}{blocks}"
 
 
 def vectors_of(model: Model) -> Vectors:
@@ -79,7 +80,7 @@ def vectors_of(model: Model) -> Vectors:
         labels=data.labels,
         head_ED=_array(scorer.head_ED),
         tail_ED=_array(scorer.tail_ED),
-        matrix_SDD=_array(whole(scorer.matrix_SDD)),
+        matrix_SDD=_array(scorer.matrix_SDD),
         code_SC=code_SC,
         about=about,
     )
@@ -107,7 +108,7 @@ def authors_model(model: Model) -> AuthorsModel:
         relations=data.relations,
         head_ED=(_array(scorer.head_ED[seen_X]) * decay(head_count, vector_el)[:, None]).astype(np.float32),
         tail_ED=(_array(scorer.tail_ED[seen_X]) * decay(tail_count, vector_el)[:, None]).astype(np.float32),
-        matrix_SDD=_array(whole(scorer.matrix_SDD)),
+        matrix_SDD=_array(scorer.matrix_SDD),
         head_count_E=head_count,
         tail_count_E=tail_count,
         matrix_count_S=_counter(parameters, "matrix_count_S", data.num_directed),

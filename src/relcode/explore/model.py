@@ -99,8 +99,10 @@ class Model:
         return load_calibration(self)
 
     def __repr__(self) -> str:
-        """Show the folder, the recipe and the data."""
-        return f"Model({str(self.folder)!r}: {self.settings.recipe}, d={self.settings.model.dim}, on {self.dataset.name})"
+        """Show the folder, the recipe, the sizes and the data."""
+        sizes = self.settings.model
+        blocks = f", b={sizes.block}" if sizes.block else ""
+        return f"Model({str(self.folder)!r}: {self.settings.recipe}, d={sizes.dim}{blocks}, on {self.dataset.name})"
 
     # -- how good it is
 

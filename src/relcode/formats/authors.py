@@ -27,6 +27,7 @@ import numpy as np
 from relcode.errors import DataError
 from relcode.formats.place import new_place
 from relcode.graph.vocab import Vocab
+from relcode.ops.diagonal import whole_array
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 Counts = np.ndarray[Any, np.dtype[np.uint64]]
@@ -36,7 +37,10 @@ RATES = {"vEta": 2.0**-6, "mEta": 2.0**-6, "vEL": 2.0**-16, "mEL": 2.0**-20, "au
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AuthorsModel:
-    """A model of the released program, with matrices turned to s = u M v and raw values as stored."""
+    """A model of the released program, with matrices turned to s = u M v and raw values as stored.
+
+    Matrices, encoder and decoder may be those of blocks, [S, D, b] and [C, D·b] (``relcode.ops.diagonal``); the files hold whole ones.
+    """
 
     entities: Vocab
     relations: Vocab
@@ -114,17 +118,25 @@ def write(model: AuthorsModel, out: Path) -> None:
         np.save(draft / "tvecs.npy", model.head_ED.astype("<f4"), allow_pickle=False)
         np.save(draft / "cvecs.npy", model.tail_ED.astype("<f4"), allow_pickle=False)
         np.save(draft / "vsteps.npy", np.concatenate([model.tail_count_E, model.head_count_E]).astype("<u8"), allow_pickle=False)
-        np.save(draft / "mats.npy", np.ascontiguousarray(model.matrix_SDD.transpose(0, 2, 1)).astype("<f4"), allow_pickle=False)
+        _save_turned(draft / "mats.npy", model.matrix_SDD)
         np.save(draft / "msteps.npy", model.matrix_count_S.astype("<u8"), allow_pickle=False)
         if model.encoder_CQ is not None and model.decoder_CQ is not None:
             for name, rows_CQ in (("encoder", model.encoder_CQ), ("decoder", model.decoder_CQ)):
-                square_CDD = rows_CQ.reshape(C, model.dim, model.dim).transpose(0, 2, 1)
-                np.save(draft / f"{name}.npy", np.ascontiguousarray(square_CDD).astype("<f4"), allow_pickle=False)
+                _save_turned(draft / f"{name}.npy", rows_CQ.reshape(C, model.dim, -1))
             np.save(draft / "dstep.npy", np.array(model.coder_count, dtype="<u8"), allow_pickle=False)
         parameters = {"trainer": "TrainerKB", "dim": model.dim, "codeLen": C, "vEta": model.vector_rate, "mEta": model.matrix_rate}
         parameters |= {"vEL": model.vector_decay_rate, "mEL": model.matrix_decay_rate, "autoEL": model.coder_decay_rate}
         parameters |= {"disableAutoencoder": int(C == 0), "normalise": int(model.normalise)}
         (draft / "params.json").write_text(json.dumps(parameters, indent=2) + "\n", encoding="utf-8")
+
+
+def _save_turned(path: Path, matrix_XDD: Floats) -> None:
+    """Write matrices as one array [X, D, D], whole and each transposed; one after the other: whole, they may be far more than is kept."""
+    X, D = matrix_XDD.shape[:2]
+    with path.open("wb") as handle:
+        np.lib.format.write_array_header_1_0(handle, {"descr": "<f4", "fortran_order": False, "shape": (X, D, D)})
+        for matrix_DD in matrix_XDD:
+            handle.write(np.ascontiguousarray(whole_array(matrix_DD).T, dtype="<f4").tobytes())
 
 
 def _turned(square_CDD: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """A trained model in other programs' files: safetensors, NumPy, Parquet, TensorBoard's projector, word2vec text, N-Triples.
 
 All hold vectors and matrices in force, so that score(h, r, t) = u_h M_r v_t is head[h] @ matrix[r] @ tail[t] with nothing else to know. Relations are
-the 2R directed ones: first those named, then their inverses, written ``^name``.
+the 2R directed ones: first those named, then their inverses, written ``^name``. Matrices of blocks are in safetensors and .npz as their blocks alone,
+``block`` [S, D/b, b, b] in place of ``matrix``; Parquet has them whole, where zeros are packed away, and only some rows of them are there at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from relcode.errors import SettingError
 from relcode.formats.place import new_place
 from relcode.formats.prefixes import expand
+from relcode.ops.diagonal import whole_array
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 MOST_NAME_BYTES = 2**28  # names as a NumPy array all take the room of the longest
@@ -32,6 +34,8 @@ LITERAL = re.compile(r'"(?:[^"\\\n\r]|\\[tbnrf"\'\\])*"(?:@[A-Za-z]+(?:-[A-Za-z0
 BASE = "urn:relcode:"
 ORIENTATION = "score(h, r, t) = head[h] @ matrix[r] @ tail[t]; relations: those named, then their inverses (^name)"
 
+BLOCKS = "matrix[r] has block[r, 0], block[r, 1], ... along its diagonal, and 0 elsewhere"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Vectors:
@@ -42,13 +46,21 @@ class Vectors:
     labels: Mapping[str, str] = field(default_factory=dict)
     head_ED: Floats
     tail_ED: Floats
-    matrix_SDD: Floats
+    matrix_SDD: Floats  # or of blocks, [S, D, b], as ``relcode.ops.diagonal`` keeps them
     code_SC: Floats | None = None  # plain ReLU codes, where there is an autoencoder
     about: Mapping[str, Any] = field(default_factory=dict)  # what the model is, for whoever finds the file
 
+    @property
+    def block(self) -> int:
+        """Return b, the size of the blocks along a matrix's diagonal; 0 where matrices are whole."""
+        _, D, b = self.matrix_SDD.shape
+        return b if b < D else 0
+
     def arrays(self) -> dict[str, Floats]:
         """Return the arrays by the names they have in files."""
-        found = {"head": self.head_ED, "tail": self.tail_ED, "matrix": self.matrix_SDD}
+        S, D, b = self.matrix_SDD.shape
+        matrices = {"block": self.matrix_SDD.reshape(S, D // b, b, b)} if self.block else {"matrix": self.matrix_SDD}
+        found = {"head": self.head_ED, "tail": self.tail_ED, **matrices}
         return found if self.code_SC is None else {**found, "code": self.code_SC}
 
 
@@ -57,7 +69,8 @@ def write_safetensors(vectors: Vectors, out: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    about = {"orientation": ORIENTATION, "entities": vectors.entities, "relations": vectors.relations, **vectors.about}
+    told = {"orientation": f"{ORIENTATION}; {BLOCKS}", "block": vectors.block} if vectors.block else {"orientation": ORIENTATION}
+    about = {**told, "entities": vectors.entities, "relations": vectors.relations, **vectors.about}
     header = json.dumps(about, ensure_ascii=False)
     if len(header.encode()) > MOST_HEADER_BYTES:
         raise SettingError(f"the names take more than the {MOST_HEADER_BYTES:,} bytes a safetensors header can hold: use --format parquet")
@@ -72,7 +85,7 @@ def write_safetensors(vectors: Vectors, out: Path) -> None:
 
 
 def write_npz(vectors: Vectors, out: Path) -> None:
-    """Write one .npz with head, tail, matrix, code, entities, relations; it holds no pickles."""
+    """Write one .npz with head, tail, matrix (or block), code, entities, relations; it holds no pickles."""
     names = {"entities": vectors.entities, "relations": vectors.relations}
     for kind, texts in names.items():
         if 4 * len(texts) * max(map(len, texts), default=0) > MOST_NAME_BYTES or any(text.endswith("\0") for text in texts):
@@ -84,13 +97,12 @@ def write_npz(vectors: Vectors, out: Path) -> None:
 
 def write_parquet(vectors: Vectors, out: Path) -> None:
     """Write a folder: entities.parquet (name, label, head, tail) and relations.parquet (name, code, matrix row by row)."""
-    S, D, _ = vectors.matrix_SDD.shape
     labels = [vectors.labels.get(name) for name in vectors.entities]
     entity_columns: dict[str, Any] = {"name": vectors.entities, "label": labels, "head": vectors.head_ED, "tail": vectors.tail_ED}
     relation_columns: dict[str, Any] = {"name": vectors.relations}
     if vectors.code_SC is not None:
         relation_columns["code"] = vectors.code_SC
-    relation_columns["matrix"] = vectors.matrix_SDD.reshape(S, D * D)
+    relation_columns["matrix"] = vectors.matrix_SDD
     with new_place(out) as draft:
         draft.mkdir()
         _write_table(draft / "entities.parquet", entity_columns, vectors.about)
@@ -98,8 +110,8 @@ def write_parquet(vectors: Vectors, out: Path) -> None:
 
 
 def _write_table(path: Path, columns: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Write columns of texts and of vectors, some rows at a time so that the table is never there twice."""
-    widths = {name: values.shape[1] for name, values in columns.items() if isinstance(values, np.ndarray)}
+    """Write columns of texts, of vectors and of matrices (whole), some rows at a time so that the table is never there twice."""
+    widths = {name: values.shape[1] ** (values.ndim - 1) for name, values in columns.items() if isinstance(values, np.ndarray)}
     kinds = {name: pa.list_(pa.float32(), widths[name]) if name in widths else pa.utf8() for name in columns}
     schema = pa.schema(list(kinds.items()), metadata={"relcode": json.dumps({"orientation": ORIENTATION, **about})})
     rows, step = len(columns["name"]), max(1, ROWS_AT_ONCE_BYTES // (4 * sum(widths.values()) + 1))
@@ -112,8 +124,9 @@ def _write_table(path: Path, columns: Mapping[str, Any], about: Mapping[str, Any
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
     if not isinstance(values, np.ndarray):
         return pa.array(values, kind)
-    flat = pa.array(np.ascontiguousarray(values, dtype=np.float32).reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    rows = whole_array(values) if values.ndim == 3 else values
+    flat = pa.array(np.ascontiguousarray(rows, dtype=np.float32).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
 
 
 def write_projector(vectors: Vectors, out: Path) -> None:

@@ -8,8 +8,13 @@ of the whole matrix.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def blocks_of(matrix_XDD: Tensor) -> Tensor:
@@ -71,5 +76,11 @@ def whole(matrix_XDD: Tensor) -> Tensor:
     D, b = matrix_XDD.shape[-2:]
     if b == D:
         return matrix_XDD
-    place_D = torch.arange(D, device=matrix_XDD.device) // b
-    return matrix_XDD.repeat(*(1,) * (matrix_XDD.dim() - 1), D // b) * (place_D[:, None] == place_D).to(matrix_XDD.dtype)
+    matrix_XKbKb = torch.diag_embed(blocks_of(matrix_XDD).movedim(-3, -1), dim1=-4, dim2=-2)
+    return matrix_XKbKb.flatten(-2).flatten(-3, -2)
+
+
+def whole_array(matrix_XDD: Array) -> Array:
+    """Return what :func:`whole` does, of NumPy's arrays."""
+    matrix: Array = whole(torch.from_numpy(np.ascontiguousarray(matrix_XDD))).numpy()
+    return matrix

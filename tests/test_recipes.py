@@ -134,15 +134,16 @@ def test_the_penalty_follows_the_density() -> None:
     assert penalty["fb15k-237"] == pytest.approx(0.065, abs=0.005)
     whole = fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"])
     assert whole.softmax.penalty == fit_nce(recipe("joint"), SHAPES["kinship"]).updates.penalty == pytest.approx(0.03, abs=0.002)
-    assert penalty["kinship"] == pytest.approx(0.0133, abs=0.0005)  # blocks hold a small KB back themselves
-    assert fit_softmax(recipe("default"), MORE_SHAPES["world"]).softmax.penalty == pytest.approx(0.049, abs=0.002)
+    assert penalty["kinship"] == pytest.approx(0.0129, abs=0.0005)  # blocks hold a small KB back themselves
+    assert fit_softmax(recipe("default"), MORE_SHAPES["world"]).softmax.penalty == pytest.approx(0.052, abs=0.002)
 
 
-def test_small_knowledge_bases_have_as_many_epochs_as_they_have_time_for() -> None:
+def test_small_knowledge_bases_have_fewer_epochs_unless_an_epoch_is_quick() -> None:
     epochs = {name: fit_softmax(recipe("default"), shape).training.epochs for name, shape in {**SHAPES, **MORE_SHAPES}.items()}
-    assert {name for name in epochs if epochs[name] == 100} == {"kinship", "one fact", "nothing"}  # few entities
-    assert epochs["world"] == fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"]).training.epochs == 36
-    assert epochs["fb15k-237"] == epochs["medium"] == 60
+    assert epochs == {name: 36 if name == "world" else 60 for name in epochs}
+    assert (
+        fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"]).training.epochs == 36
+    )  # whole matrices gain nothing by more
     assert fit_softmax(recipe("default").with_values({"training.epochs": 7}), SHAPES["kinship"]).training.epochs == 7
 
 
@@ -162,7 +163,7 @@ def test_sizes_of_vectors_and_blocks_follow_the_data(cuda: bool) -> None:
         "wn18rr": (512, 0) if cuda else (256, 0),  # 7,894: whole matrices
         "many relations, many facts": (256, 0),  # whole, and too many of them for longer vectors
         "many entities": (256, 8),
-        "medium": (128, 0),
+        "medium": (256, 4),
         "kinship": (512, 4),
         "world": (128, 4),
         "one fact": (512, 4),

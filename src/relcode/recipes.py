@@ -127,46 +127,50 @@ MOST_SCORES = 1 << 28  # numbers of one table of scores, questions × candidates
 
 
 def fitting_penalty(shape: DataShape, blocks: bool = False) -> float:
-    """Return a weight for the lengths of vectors; ``blocks`` where matrices have blocks, which hold a small KB back themselves.
+    """Return a weight for the lengths of vectors; ``blocks`` where matrices have blocks.
 
-    It rises with the facts a relation has and falls with the facts a pair of entities has: where pairs are joined by several relations
-    (FB15k, WN18), one fact of a pair gives the others away, and a model may follow the data closely. In a small KB of whole matrices it falls with
-    the facts an entity has instead. Constants and exponents are a fit to the best penalties on the valid splits of eight KBs (docs/beyond.md).
+    It rises with the facts a relation has, and falls with the answers a question has: they hold each other back. Large KBs keep what was fitted
+    before there were blocks, which falls with the facts a pair of entities has instead: where pairs are joined by several relations (FB15k, WN18),
+    one fact of a pair gives the others away, and a model may follow the data closely. Whole matrices of a small KB keep theirs too. Constants and
+    exponents are fits to the best penalties on the valid splits of nine KBs (docs/beyond.md).
 
         λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
-        λ = 0.0014 · (facts / relations)^0.62 · (facts / pairs)^−2.7  for a small KB, or, for its whole matrices,
-        λ = min(0.05, 0.32 · (facts / entities)^−0.54)
+        λ = 0.0038 · (facts / relations)^0.5 · (2 · facts / questions)^−1  below 50,000 facts, with blocks
+        λ = min(0.05, 0.32 · (facts / entities)^−0.54)                     below 20,000 facts, whole
     """
     facts = max(1, shape.facts)
-    small, per_relation, per_pair = facts < SMALL_FACTS, facts / max(1, shape.relations), facts / max(1, shape.pairs)
-    if small and not blocks:
+    per_relation = facts / max(1, shape.relations)
+    if blocks and facts < MEDIUM_FACTS:
+        penalty = 0.0038 * math.sqrt(per_relation) * shape.questions / (2 * facts)
+    elif facts < SMALL_FACTS:
         penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
     else:
-        penalty = (0.0014 * per_relation**0.62 if small else 0.0053 * per_relation**0.45) * per_pair**-2.7
+        penalty = 0.0053 * per_relation**0.45 * (facts / max(1, shape.pairs)) ** -2.7
     return max(LEAST_PENALTY, round(penalty, 4))
 
 
-FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors, and epochs many
+FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors
 BLOCK_DIM, WHOLE_DIM = 1024, 512  # sizes of vectors on CUDA, for matrices with blocks and for whole ones
 MOST_VECTORS, MOST_MATRICES = 1 << 30, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
 NUMBERS_A_FACT = 25.6  # of a relation's matrix for each fact it has
-SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of a small KB's blocks; a matrix of fewer blocks than these is whole
+SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of blocks below MEDIUM_FACTS; a matrix of fewer blocks than these is whole
 
 
 def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: int | None = None) -> tuple[int, int]:
     """Return d and b: the size of vectors, and of the blocks along a matrix's diagonal (0: it is whole); what is given stays.
 
-    A matrix has d·b numbers. They should be some 25 for each fact of the relation, and blocks spend them better than a whole matrix of fewer rows:
-    FB15k-237, FB15k and small KBs rank and compose better by far (docs/beyond.md). Where a relation has thousands of facts (WordNet) a whole matrix
-    is better. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of few entities.
+    A matrix has d·b numbers. Blocks spend them better than a whole matrix of fewer rows: FB15k-237, FB15k and small KBs rank and compose better by
+    far (docs/beyond.md). Below 50,000 facts blocks of 4 are best; beyond, a matrix has some 25 numbers for each fact of its relation, and where
+    these are thousands (WordNet) it is whole. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of
+    few entities.
     """
-    if shape.facts < SMALL_FACTS:
-        dim = dim or (whole_dim(shape.facts) if block == 0 else 512 if shape.entities < FEW_ENTITIES else 128)
+    if shape.facts < MEDIUM_FACTS:
+        blocks_dim = 512 if shape.entities < FEW_ENTITIES else 128 if shape.facts < SMALL_FACTS else 256
+        dim = dim or (whole_dim(shape.facts) if block == 0 else blocks_dim)
         fitting = fitting_block(0, dim)
     else:
-        per_relation = shape.facts / max(1, shape.relations)
-        dim = dim or (large_dim(shape, block) if cuda and shape.facts >= MEDIUM_FACTS else whole_dim(shape.facts))
-        fitting = fitting_block(per_relation, dim)
+        dim = dim or (large_dim(shape, block) if cuda else whole_dim(shape.facts))
+        fitting = fitting_block(shape.facts / max(1, shape.relations), dim)
     return dim, fitting if block is None else block
 
 
@@ -230,8 +234,8 @@ def fitting_matrix_rate(shape: DataShape, dim: int, block: int) -> float:
 def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
-    Vectors of a small KB learn at twice the rate: they see few steps, and do not arrive otherwise. It has fewer epochs, by which it is as good, or
-    more where matrices have blocks and its entities are so few that an epoch is quick.
+    Vectors of a small KB learn at twice the rate: they see few steps, and do not arrive otherwise. It has fewer epochs, unless its entities are so
+    few that an epoch is quick.
     The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
     questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
@@ -243,7 +247,7 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = fitting_penalty(shape, block > 0) if softmax.penalty is None else softmax.penalty
     rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
-    epochs = settings.training.epochs or (60 if facts >= SMALL_FACTS else 100 if block and shape.entities < FEW_ENTITIES else 36)
+    epochs = settings.training.epochs or (36 if facts < SMALL_FACTS and (shape.entities >= FEW_ENTITIES or not block) else 60)
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:

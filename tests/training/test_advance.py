@@ -253,6 +253,15 @@ def test_divergence_is_an_error_that_says_what_to_do(name: str, family: Dataset)
     assert "\n" not in str(caught.value)
 
 
+def test_an_autoencoder_does_not_begin_on_matrices_that_are_not_finite(family: Dataset) -> None:
+    settings = small("default", coder__start=0.5, coder__begin="factors")
+    state, trainer = initial_state(family, settings, CPU), make_trainer(family, settings, CPU)
+    state, _ = advance(state, 1, trainer, 4)
+    state.parameters.matrix_SDD.fill_(math.nan)
+    _, stats = advance(state, 2, trainer, 4)  # past the half, where it looks for factors
+    assert not stats.finite
+
+
 def test_rates_without_measure_diverge_and_are_found_out(family: Dataset) -> None:
     settings = small("base", updates__vector_rate=1e38, updates__vector_damping=0.0, updates__anneal=False)
     _, told = trained(family, settings, [10])

@@ -178,6 +178,8 @@ def begin_coder_(parameters: Parameters, settings: CoderSettings) -> None:
     """
     encoder_CQ, decoder_CQ, matrix_SDD = parameters.encoder_CQ, parameters.decoder_CQ, parameters.matrix_SDD
     assert encoder_CQ is not None and decoder_CQ is not None
+    if not matrix_SDD.isfinite().all():
+        return  # training has diverged, which is told when its steps are done
     if settings.begin == "factors":
         seen_SDD = without_identity(matrix_SDD) if settings.traceless else matrix_SDD
         with nullcontext() if matrix_SDD.is_cuda else torch_alone(1):  # the same bits on any number of threads

@@ -141,6 +141,8 @@ def test_the_penalty_follows_the_density() -> None:
 def test_small_knowledge_bases_have_fewer_epochs_unless_an_epoch_is_quick() -> None:
     epochs = {name: fit_softmax(recipe("default"), shape).training.epochs for name, shape in {**SHAPES, **MORE_SHAPES}.items()}
     assert epochs == {name: 36 if name == "world" else 60 for name in epochs}
+    rates = {name: fit_softmax(recipe("default"), shape).softmax.rate for name, shape in {**SHAPES, **MORE_SHAPES}.items()}
+    assert rates == {name: 0.2 if name == "world" else 0.1 for name in epochs}  # and a higher rate for them
     assert (
         fit_softmax(recipe("default").with_values({"model.block": 0}), SHAPES["kinship"]).training.epochs == 36
     )  # whole matrices gain nothing by more

@@ -234,8 +234,7 @@ def fitting_matrix_rate(shape: DataShape, dim: int, block: int) -> float:
 def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Settings:
     """Fill in what the softmax objective leaves open, from the size and the density of the data (the penalty by :func:`fitting_penalty`).
 
-    Vectors of a small KB learn at twice the rate: they see few steps, and do not arrive otherwise. It has fewer epochs, unless its entities are so
-    few that an epoch is quick.
+    Vectors of a small KB learn at twice the rate, for fewer epochs, unless its entities are so few that an epoch is quick.
     The autoencoder speaks so often that each relation has its turn: on WN18RR, with 22 directed ones, a turn for every 128
     questions would let it rule the matrices.
     Where few relations have many facts each (WordNet), matrices begin near the identity: that ranks a little better, and hides compositions, of which
@@ -246,8 +245,8 @@ def fit_softmax(settings: Settings, shape: DataShape, cuda: bool = False) -> Set
     dim, block = fitting_sizes(shape, cuda, settings.model.dim, settings.model.block)
     questions = softmax.questions or min(1024, max(128, 1 << round(math.log2(max(64, facts) / 64))))
     penalty = fitting_penalty(shape, block > 0) if softmax.penalty is None else softmax.penalty
-    rate = softmax.rate or (0.2 if facts < SMALL_FACTS else 0.1)
-    epochs = settings.training.epochs or (36 if facts < SMALL_FACTS and (shape.entities >= FEW_ENTITIES or not block) else 60)
+    hurried = facts < SMALL_FACTS and (shape.entities >= FEW_ENTITIES or not block)
+    rate, epochs = softmax.rate or (0.2 if hurried else 0.1), settings.training.epochs or (36 if hurried else 60)
     answers = softmax.answers or (1 if 2 * facts < 2 * shape.questions else 4)  # sharing pays where most questions have several answers
     candidates = softmax.candidates
     if candidates is None and questions * shape.entities > MOST_SCORES:

@@ -121,6 +121,7 @@ MORE_SHAPES = {
 def test_the_default_recipe_is_filled_in_for_any_data(name: str) -> None:
     settings = fit_softmax(fit_to_data(recipe("default"), SHAPES[name].facts), SHAPES[name])
     softmax = settings.softmax
+    assert softmax.question_tile == (16 if settings.model.block == 0 else 4)
     assert settings.model.dim is not None and softmax.questions is not None and softmax.matrix_rate is not None and softmax.penalty is not None
     assert 0.002 <= softmax.penalty < 0.3 and 0.01 <= softmax.matrix_rate <= softmax.rate and 128 <= softmax.questions <= 1024
     assert softmax.answers == (1 if name in ("wn18rr", "one fact") else 4)
@@ -184,6 +185,22 @@ def test_sizes_that_are_given_stay() -> None:
     assert fitting_sizes(SHAPES["kinship"], False, dim=16) == (16, 0)  # too few blocks
     assert fitting_sizes(SHAPES["fb15k-237"], True, block=0) == (256, 0)  # longer ones would be too many numbers
     assert fitting_sizes(SHAPES["wn18rr"], True, block=64) == (1024, 64)
+
+
+def test_a_single_block_is_a_whole_matrix_in_every_rule() -> None:
+    few = replace(SHAPES["kinship"], entities=300)
+    assert fitting_sizes(few, False, block=512) == fitting_sizes(few, False, dim=512, block=0) == (512, 0)
+    settings = [fit_softmax(recipe("default").with_values({"model.dim": 512, "model.block": block}), few) for block in (512, 0)]
+    assert settings[0] == settings[1] == fit_softmax(recipe("default").with_values({"model.block": 512}), few)
+
+
+def test_long_vectors_are_for_knowledge_bases_that_fit_a_small_card() -> None:
+    shape = DataShape(facts=1_000_000, entities=260_000, relations=1_000, pairs=900_000, questions=1_500_000)
+    assert fitting_sizes(shape, True) == (1024, 32)
+    assert fitting_sizes(replace(shape, entities=270_000), True)[0] == 256  # too many vectors for 1,024, too many matrices for whole ones of 512
+    assert fitting_sizes(replace(shape, entities=500_000, relations=20), True) == (512, 0)
+    assert fitting_sizes(replace(shape, entities=600_000, relations=20), True) == (256, 0)
+    assert fitting_sizes(DataShape(facts=20_000_000, entities=100_000, relations=60_000, pairs=1, questions=1), True)[0] == 256  # too many blocks
 
 
 def test_matrices_learn_more_slowly_the_more_numbers_they_have() -> None:

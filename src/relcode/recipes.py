@@ -151,7 +151,7 @@ def fitting_penalty(shape: DataShape, blocks: bool = False) -> float:
 
 FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors
 BLOCK_DIM, WHOLE_DIM = 1024, 512  # sizes of vectors on CUDA, for matrices with blocks and for whole ones
-MOST_VECTORS, MOST_MATRICES = 1 << 30, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
+MOST_VECTORS, MOST_MATRICES = 1 << 28, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
 NUMBERS_A_FACT = 25.6  # of a relation's matrix for each fact it has
 SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of blocks below MEDIUM_FACTS; a matrix of fewer blocks than these is whole
 
@@ -171,15 +171,17 @@ def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: i
     else:
         dim = dim or (large_dim(shape, block) if cuda else whole_dim(shape.facts))
         fitting = fitting_block(shape.facts / max(1, shape.relations), dim)
-    return dim, fitting if block is None else block
+    chosen = fitting if block is None else block
+    return dim, 0 if chosen == dim else chosen  # a single block, as large as the matrix, is a whole one
 
 
 def large_dim(shape: DataShape, block: int | None) -> int:
-    """Return the size of vectors on CUDA: the longest that fits, for matrices with blocks or whole ones."""
+    """Return the size of vectors on CUDA: the longest of which vectors and matrices are not too many numbers, else that of the CPU."""
     fitting = fitting_block(shape.facts / max(1, shape.relations), BLOCK_DIM) if block is None else block
-    if fitting and shape.entities * BLOCK_DIM <= MOST_VECTORS:
-        return BLOCK_DIM
-    return WHOLE_DIM if 2 * shape.relations * WHOLE_DIM**2 <= MOST_MATRICES else whole_dim(shape.facts)
+    for dim, width in [(BLOCK_DIM, fitting)] * (fitting > 0) + [(WHOLE_DIM, WHOLE_DIM)]:
+        if shape.entities * dim <= MOST_VECTORS and 2 * shape.relations * dim * width <= MOST_MATRICES:
+            return dim
+    return whole_dim(shape.facts)
 
 
 def fitting_block(per_relation: float, dim: int) -> int:

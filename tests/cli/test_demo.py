@@ -22,7 +22,7 @@ def test_the_demonstration_shows_everything_and_names_commands_that_work(relcode
         str(folder),
     ):
         assert shown in result.out
-    facts = result.out.split("Ten facts")[1].split("(likelihood")[0].splitlines()[3:]
+    facts = result.out.split("Ten facts")[1].split("(guesses")[0].splitlines()[3:]
     assert len([line for line in facts if line.strip()]) == 10
     assert "valid MRR" in result.err
     pytest.importorskip("matplotlib")

@@ -159,8 +159,8 @@ SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of blocks below MEDIUM_FACTS; a matrix
 def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: int | None = None) -> tuple[int, int]:
     """Return d and b: the size of vectors, and of the blocks along a matrix's diagonal (0: it is whole); what is given stays.
 
-    A matrix has d·b numbers. Blocks spend them better than a whole matrix of fewer rows: FB15k-237, FB15k and small KBs rank and compose better by
-    far (docs/beyond.md). Below 50,000 facts blocks of 4 are best; beyond, a matrix has some 25 numbers for each fact of its relation, and where
+    A matrix has d·b numbers. Blocks spend them better than a whole matrix of fewer rows: compositions are found far better, and FB15k and small KBs
+    rank far better too (docs/beyond.md). Below 50,000 facts blocks of 4 are as good as any; beyond, a matrix has some 25 numbers for each fact of its relation, and where
     these are thousands (WordNet) it is whole. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of
     few entities.
     """

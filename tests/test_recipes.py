@@ -9,7 +9,7 @@ import pytest
 from relcode.config import Settings
 from relcode.errors import SettingError, UnknownName
 from relcode.graph.dataset import Dataset
-from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_sizes, recipe
+from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_penalty, fitting_sizes, recipe
 from relcode.training.fit import fit_settings
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
@@ -137,6 +137,20 @@ def test_the_penalty_follows_the_density() -> None:
     assert whole.softmax.penalty == fit_nce(recipe("joint"), SHAPES["kinship"]).updates.penalty == pytest.approx(0.03, abs=0.002)
     assert penalty["kinship"] == pytest.approx(0.0129, abs=0.0005)  # blocks hold a small KB back themselves
     assert fit_softmax(recipe("default"), MORE_SHAPES["world"]).softmax.penalty == pytest.approx(0.052, abs=0.002)
+
+
+def test_the_penalty_of_blocks_has_no_step_between_small_and_large_knowledge_bases() -> None:
+    medium = MORE_SHAPES["medium"]
+
+    def penalty(facts: int, blocks: bool = True) -> float:
+        factor = facts / medium.facts
+        return fitting_penalty(replace(medium, facts=facts, pairs=round(medium.pairs * factor), questions=round(medium.questions * factor)), blocks)
+
+    assert penalty(50_001) == pytest.approx(penalty(49_999), rel=0.01) == pytest.approx(0.0237, abs=2e-4)
+    assert penalty(250_000) == pytest.approx(penalty(250_000, blocks=False), abs=1e-4)
+    between = penalty(111_803)  # √(50,000 · 250,000): half of the way
+    small, large = 0.0038 * math.sqrt(111_803 / 42) * 11_867 / (2 * 32_888), penalty(111_803, blocks=False)
+    assert between == pytest.approx(math.sqrt(small * large), abs=1e-4) and small < between < large
 
 
 def test_small_knowledge_bases_have_fewer_epochs_unless_an_epoch_is_quick() -> None:

@@ -38,6 +38,7 @@ def with_paths(settings: Settings) -> Settings:
 
 
 SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough for whole matrices
+LARGE_FACTS = 250_000  # from which the penalty of blocks is that of large KBs
 
 
 def whole_dim(num_facts: int) -> int:
@@ -131,21 +132,25 @@ def fitting_penalty(shape: DataShape, blocks: bool = False) -> float:
 
     It rises with the facts a relation has, and falls with the answers a question has: they hold each other back. Large KBs keep what was fitted
     before there were blocks, which falls with the facts a pair of entities has instead: where pairs are joined by several relations (FB15k, WN18),
-    one fact of a pair gives the others away, and a model may follow the data closely. Whole matrices of a small KB keep theirs too. Constants and
-    exponents are fits to the best penalties on the valid splits of nine KBs (docs/beyond.md).
+    one fact of a pair gives the others away, and a model may follow the data closely. With blocks one rule passes into the other between 50,000 and
+    250,000 facts. Constants and exponents are fits to the best penalties on the valid splits of nine KBs (docs/beyond.md).
 
-        λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
-        λ = 0.0038 · (facts / relations)^0.5 · (2 · facts / questions)^−1  below 50,000 facts, with blocks
-        λ = min(0.05, 0.32 · (facts / entities)^−0.54)                     below 20,000 facts, whole
+        large = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
+        small = 0.0038 · (facts / relations)^0.5 · (2 · facts / questions)^−1
+        with blocks: λ = small^(1−w) · large^w, w = ln(facts / 50,000) / ln 5 between 0 and 1
+        whole: λ = large, below 20,000 facts min(0.05, 0.32 · (facts / entities)^−0.54)
     """
     facts = max(1, shape.facts)
     per_relation = facts / max(1, shape.relations)
-    if blocks and facts < MEDIUM_FACTS:
-        penalty = 0.0038 * math.sqrt(per_relation) * shape.questions / (2 * facts)
+    large = 0.0053 * per_relation**0.45 * (facts / max(1, shape.pairs)) ** -2.7
+    if blocks:
+        small = 0.0038 * math.sqrt(per_relation) * shape.questions / (2 * facts)
+        w = min(1.0, max(0.0, math.log(facts / MEDIUM_FACTS) / math.log(LARGE_FACTS / MEDIUM_FACTS)))
+        penalty = small ** (1 - w) * large**w
     elif facts < SMALL_FACTS:
         penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
     else:
-        penalty = 0.0053 * per_relation**0.45 * (facts / max(1, shape.pairs)) ** -2.7
+        penalty = large
     return max(LEAST_PENALTY, round(penalty, 4))
 
 
@@ -160,9 +165,9 @@ def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: i
     """Return d and b: the size of vectors, and of the blocks along a matrix's diagonal (0: it is whole); what is given stays.
 
     A matrix has d·b numbers. Blocks spend them better than a whole matrix of fewer rows: compositions are found far better, and FB15k and small KBs
-    rank far better too (docs/beyond.md). Below 50,000 facts blocks of 4 are as good as any; beyond, a matrix has some 25 numbers for each fact of its relation, and where
-    these are thousands (WordNet) it is whole. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of
-    few entities.
+    rank far better too (docs/beyond.md). Below 50,000 facts blocks of 4 are as good as any; beyond, a matrix has some 25 numbers for each fact of its
+    relation, and where these are thousands (WordNet) it is whole. Long vectors cost time in the comparison with all entities, so that they are for
+    CUDA, and for KBs of few entities.
     """
     if shape.facts < MEDIUM_FACTS:
         blocks_dim = 512 if shape.entities < FEW_ENTITIES else 128 if shape.facts < SMALL_FACTS else 256

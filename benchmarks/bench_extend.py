@@ -35,7 +35,7 @@ from relcode.experiment import Finished, Validated, train
 from relcode.explore import extending
 from relcode.explore.extending import extension_events, plan_extension
 from relcode.graph.dataset import Dataset, load_dataset
-from relcode.graph.facts import SPLITS
+from relcode.graph.split_names import SPLITS
 from relcode.graph.vocab import Vocab
 from relcode.model.parameters import scorer_of
 from relcode.model.score import Scorer

@@ -138,6 +138,16 @@ def test_importing_brings_no_extra(module: str) -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.parametrize("arguments", [["datasets"], ["settings"], ["train", "--help"]])
+def test_commands_that_compute_nothing_do_not_wait_for_torch(arguments: list[str]) -> None:
+    tell = "print({'torch', 'pyarrow'} & set(sys.modules))"
+    code = f"import sys\nfrom relcode.cli import main\nsys.argv[1:] = {arguments!r}\ntry:\n    main()\nfinally:\n    {tell}"
+    environment = {"PYTHONPATH": str(PACKAGE.parent), "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 FAULTY = [
     ("graph/a.py", "from relcode.model.score import Scorer", order_faults),
     ("graph/a.py", "def f():\n    import relcode.training", order_faults),

@@ -22,8 +22,8 @@ from relcode.evaluation.metrics import hits_at, mean_reciprocal_rank
 from relcode.evaluation.path_answers import WIDTH, beam_search, composed_scores
 from relcode.graph.adjacency import Adjacency
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS
 from relcode.graph.known import KnownAnswers
+from relcode.graph.split_names import SPLITS
 from relcode.model.score import Scorer
 
 LENGTHS = (2, 3)

@@ -11,8 +11,8 @@ from relcode.evaluation.metrics import Metrics
 from relcode.evaluation.protocol import Protocol, protocol_named
 from relcode.evaluation.ranking import Ranks, ScoreSource, rank_facts
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS
 from relcode.graph.known import KnownAnswers
+from relcode.graph.split_names import SPLITS
 from relcode.model.score import Scorer
 
 

@@ -13,8 +13,8 @@ from relcode.evaluation.baseline import most_frequent_answers
 from relcode.evaluation.report import Report, evaluate
 from relcode.explore.memory import parse_memory
 from relcode.explore.model import Model
-from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN
+from relcode.graph.split_names import SPLITS
 from relcode.recipes import RECIPES, recipe
 from relcode.training.fit import fit_settings
 

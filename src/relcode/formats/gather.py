@@ -19,7 +19,8 @@ from relcode.errors import DataError
 from relcode.formats.prefixes import Prefixes
 from relcode.formats.reading import LONGEST_NAME, Batch, shown
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import LARGEST_KEY, SPLITS
+from relcode.graph.facts import LARGEST_KEY
+from relcode.graph.split_names import SPLITS
 from relcode.graph.vocab import SortedVocab
 
 MOST_PENDING = 1 << 25  # facts that wait before repeated ones are dropped, so that a file of one line over and over needs no memory

@@ -15,7 +15,8 @@ from relcode.formats.reading import Batch, ReadOptions, Tally
 from relcode.formats.sources import TITLES, Source, find_sources, labels_beside, read_source
 from relcode.formats.tables import read_table
 from relcode.graph.dataset import Dataset, open_dataset, read_labels, save_dataset, split_lone_train
-from relcode.graph.facts import SPLITS, table_of
+from relcode.graph.facts import table_of
+from relcode.graph.split_names import SPLITS
 
 
 @dataclass(frozen=True, slots=True)

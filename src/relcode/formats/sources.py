@@ -14,7 +14,7 @@ from relcode.formats.ntriples import read_ntriples
 from relcode.formats.reading import Batch, ReadOptions, Tally
 from relcode.formats.tables import read_arrow, read_parquet, read_text_table
 from relcode.graph.catalogue import resolve
-from relcode.graph.facts import SPLITS
+from relcode.graph.split_names import SPLITS
 from relcode.graph.store import is_store
 from relcode.graph.unpack import opened, packing_of
 

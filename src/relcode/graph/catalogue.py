@@ -11,8 +11,8 @@ from pathlib import Path
 from relcode.errors import DataError, UnknownName
 from relcode.graph.cache import datasets_folder
 from relcode.graph.download import is_sound
-from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN
+from relcode.graph.split_names import SPLITS
 
 DATA_VARIABLE = "RELCODE_DATA"
 ENDINGS = (".txt", ".tsv", ".txt.gz", ".tsv.gz")

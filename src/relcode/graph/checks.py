@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS, contains
+from relcode.graph.facts import contains
 from relcode.graph.rules import Contradiction, all_facts, contradictions
+from relcode.graph.split_names import SPLITS
 
 HELD_OUT = ("valid", "test")
 NEARLY = 0.8  # of the pairs of both relations

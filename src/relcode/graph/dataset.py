@@ -17,9 +17,10 @@ from torch import Tensor
 
 from relcode.errors import DataError, SettingError
 from relcode.graph.catalogue import ENDINGS, CatalogueEntry, resolve, split_files
-from relcode.graph.facts import COLUMNS, SPLITS, read_facts, table_of, unique_facts
+from relcode.graph.facts import COLUMNS, read_facts, table_of, unique_facts
 from relcode.graph.lines import read_blocks
 from relcode.graph.split import HELD_OUT_SHARE, SPLIT_SEED, split_facts
+from relcode.graph.split_names import SPLITS
 from relcode.graph.store import is_store, read_store, write_store
 from relcode.graph.vocab import Vocab
 

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 
 from relcode.errors import DataError, OutputError, UnknownName
 from relcode.graph.cache import datasets_folder
-from relcode.graph.facts import SPLITS
 from relcode.graph.known_datasets import KNOWN, KnownDataset, Split
+from relcode.graph.split_names import SPLITS
 
 BLOCK = 2**16
 TRIES = 3  # in a row without a byte more

@@ -16,8 +16,6 @@ from torch import Tensor
 from relcode.errors import DataError
 from relcode.graph.lines import BYTE_ORDER_MARK, Block, read_blocks
 
-SPLITS = ("train", "valid", "test")
-
 COLUMNS = ("head", "relation", "tail")
 NAME_TYPE = pa.dictionary(pa.int32(), pa.utf8())
 SCHEMA = pa.schema([(column, NAME_TYPE) for column in COLUMNS])

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from relcode.errors import DataError
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS, contains
+from relcode.graph.facts import contains
+from relcode.graph.split_names import SPLITS
 from relcode.graph.vocab import Vocab
 
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS, contains, unique_facts
+from relcode.graph.facts import contains, unique_facts
+from relcode.graph.split_names import SPLITS
 
 FEWEST_FACTS = 50  # of a relation, before a habit is made out
 HABIT = 0.95  # of its heads, pairs or facts

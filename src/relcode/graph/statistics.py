@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS, contains
+from relcode.graph.facts import contains
+from relcode.graph.split_names import SPLITS
 
 HELD_OUT = ("valid", "test")
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from relcode.errors import DataError, ExistsAlready, OutputError
-from relcode.graph.facts import SPLITS
+from relcode.graph.split_names import SPLITS
 from relcode.graph.vocab import SortedVocab, Vocab
 
 MANIFEST = "dataset.json"

@@ -30,7 +30,7 @@ import torch
 from relcode.config import Settings, settings_from_json
 from relcode.errors import OutputError, RunError, SettingError
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS
+from relcode.graph.split_names import SPLITS
 from relcode.model.parameters import Parameters
 from relcode.runs.environment import environment
 from relcode.runs.files import (

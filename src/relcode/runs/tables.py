@@ -13,7 +13,7 @@ from torch import Tensor
 
 from relcode.errors import DataError, RunError
 from relcode.graph.dataset import Dataset
-from relcode.graph.facts import SPLITS
+from relcode.graph.split_names import SPLITS
 from relcode.graph.vocab import Vocab
 from relcode.runs.files import check_plain, write_atomically
 

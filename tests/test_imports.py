@@ -14,9 +14,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "relcode"
 
 # A stage may import itself and the stages before it. `web` and `cli` stand at the same height in the plan; the command that starts the
 # web server has to import it, so `cli` comes last.
-STAGES = tuple(
-    "errors config recipes ops graph formats sampling model training evaluation runs experiment analysis explore studies plots web cli".split()  # noqa: SIM905
-)
+ORDER = "errors checked config recipes ops graph formats sampling model training evaluation runs experiment analysis explore studies plots web cli"
+STAGES = tuple(ORDER.split())
 DOORS = {"__init__", "__main__"}  # the package's own front doors: they may import everything, and nothing may import them
 EXTRAS = {"sklearn", "umap", "matplotlib", "fastapi", "starlette", "uvicorn", "plotly", "pyoxigraph", "pykeen", "scipy", "pandas"}
 PICKLERS = {"pickle", "cPickle", "_pickle", "pickletools", "cloudpickle", "dill", "joblib", "shelve", "marshal"}

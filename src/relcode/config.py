@@ -11,103 +11,33 @@ import functools
 import json
 import math
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from relcode.checked import BLOCK, COUNT, LIMIT, POSITIVE, POSITIVE_INT, SEED, SHARE, WEIGHT, Checked, describe_type, option
 from relcode.errors import SettingError, suggestion
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """What a value must satisfy, and how to say so."""
-
-    allowed: str
-    holds: Callable[[Any], bool]
-
-
-_POSITIVE_INT = _Rule("a whole number of at least 1", lambda value: value >= 1)
-_COUNT = _Rule("a whole number of at least 0", lambda value: value >= 0)
-_SEED = _Rule("a whole number from 0 to 2⁶³ − 1", lambda value: 0 <= value < 1 << 63)
-_POSITIVE = _Rule("a finite number above 0", lambda value: math.isfinite(value) and value > 0)
-_LIMIT = _Rule("a number above 0 (inf for no limit)", lambda value: value > 0)
-_WEIGHT = _Rule("a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
-_SHARE = _Rule("a number from 0 to 1", lambda value: 0 <= value <= 1)
-_BLOCK = _Rule("0 or a power of two", lambda value: value >= 0 and value & (value - 1) == 0)
-_ANY = _Rule("", lambda value: True)
-
-
-def option(default: T, text: str, rule: _Rule = _ANY) -> T:
-    """Define one option: its default, what it means, and which values it may have."""
-    return field(default=default, metadata={"help": text, "rule": rule})
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Return the annotated types of a record's fields; working them out takes longer than checking them."""
-    return typing.get_type_hints(kind)
-
-
-class _Checked:
-    """Checks every field against its type and rule when the record is made."""
-
-    def __post_init__(self) -> None:
-        """Refuse a value of the wrong type or out of its range, in one line."""
-        hints = _hints(type(self))  # type: ignore[arg-type]
-        for item in dataclasses.fields(self):  # type: ignore[arg-type]
-            kind, value = hints[item.name], getattr(self, item.name)
-            if dataclasses.is_dataclass(kind):
-                continue
-            rule: _Rule = item.metadata.get("rule", _ANY)
-            if not _has_type(value, kind) or (value is not None and not rule.holds(value)):
-                raise SettingError(f"{item.name} cannot be {value!r}: it must be {rule.allowed or describe_type(kind)}")
-
-
-def _has_type(value: object, kind: Any) -> bool:
-    """Say whether ``value`` fits the annotated type; an int is a good float, a bool is no number."""
-    options = typing.get_args(kind)
-    if typing.get_origin(kind) is Literal:
-        return value in options
-    if options:  # a union such as int | None
-        return any(_has_type(value, part) for part in options)
-    if kind is type(None):
-        return value is None
-    if kind in (int, float) and isinstance(value, bool):
-        return False
-    return isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
-
-
-def describe_type(kind: Any) -> str:
-    """Say in words which values an annotated type allows."""
-    options = typing.get_args(kind)
-    if typing.get_origin(kind) is Literal:
-        return "one of " + ", ".join(str(value) for value in options)
-    if options:
-        return " or ".join(describe_type(part) for part in options)
-    return {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "none"}[kind]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings(_Checked):
+class ModelSettings(Checked):
     """What is believed: sizes and form of the parameters (the paper's sections 2 to 4)."""
 
     objective: Literal["nce", "softmax"] = option("nce", "weigh a fact against noise (nce, the paper's) or against all entities (softmax)")
     dim: int | None = option(
         256,
         "d, the size of entity vectors; a relation is a d×d matrix (none: chosen by the numbers of facts, entities and relations, and the device)",
-        _POSITIVE_INT,
+        POSITIVE_INT,
     )
     block: int | None = option(
         0,
         "b, a power of two that divides d: matrices have numbers only in blocks of b×b along their diagonal (softmax only; 0: they are whole; none: "
         "chosen by facts per relation and d)",
-        _BLOCK,
+        BLOCK,
     )
     shared: bool = option(False, "an entity has one vector, as head and as tail; else two (softmax only: the paper has two)")
     autoencoder: bool = option(True, "train the relation autoencoder jointly (joint) or leave it out (base)")
-    code_dim: int = option(16, "c, the number of entries of a relation's code", _POSITIVE_INT)
+    code_dim: int = option(16, "c, the number of entries of a relation's code", POSITIVE_INT)
     normalise: bool = option(True, "use every matrix at Frobenius norm √d")
     initial: Literal["identity", "gaussian", "small", "leaning"] | None = option(
         "identity",
@@ -129,31 +59,31 @@ class ModelSettings(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingSettings(_Checked):
+class SamplingSettings(Checked):
     """What is looked at next: facts or walks, in tiles of one relation, and noise."""
 
-    edges: int | None = option(None, "path steps in one training step (none: chosen from the number of facts)", _POSITIVE_INT)
-    tile: int | None = option(32, "single facts of one relation that are multiplied together (none: chosen by the device)", _POSITIVE_INT)
-    path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", _WEIGHT)
-    max_path: int = option(6, "no walk is longer than this", _POSITIVE_INT)
-    head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", _WEIGHT)
-    head_walks: int = option(1, "walks of a step that start at one entity (walks only; the program: as many as take 31 path steps)", _POSITIVE_INT)
+    edges: int | None = option(None, "path steps in one training step (none: chosen from the number of facts)", POSITIVE_INT)
+    tile: int | None = option(32, "single facts of one relation that are multiplied together (none: chosen by the device)", POSITIVE_INT)
+    path_mean: float = option(0.0, "mean of the Poisson number of steps a walk takes after its first (0: single facts)", WEIGHT)
+    max_path: int = option(6, "no walk is longer than this", POSITIVE_INT)
+    head_power: float = option(0.75, "a walk starts at an entity with probability ∝ degree^this (1: every edge alike)", WEIGHT)
+    head_walks: int = option(1, "walks of a step that start at one entity (walks only; the program: as many as take 31 path steps)", POSITIVE_INT)
     relation_noise: bool = option(
         False, "noises of a path are reached through random relations behind the matrix that it updates (walks only; the program: true)"
     )
-    noises: int | None = option(3, "k, the noises a path is weighed against (none: chosen by the device)", _POSITIVE_INT)
+    noises: int | None = option(3, "k, the noises a path is weighed against (none: chosen by the device)", POSITIVE_INT)
     noise_draws: int | None = option(
         64,
         "noise entities drawn for rows that share them, together weighing as much as k (none: by the device, and noise_rows with it)",
-        _POSITIVE_INT,
+        POSITIVE_INT,
     )
     noise_sharing: Literal["tile", "batch"] = option("tile", "which rows share their noises: those of a tile, or those of a batch")
-    noise_rows: int | None = option(None, "rows of a batch that share their noises, where not those of a tile do (none: all)", _POSITIVE_INT)
+    noise_rows: int | None = option(None, "rows of a batch that share their noises, where not those of a tile do (none: all)", POSITIVE_INT)
     noise: Literal["uniform", "unigram"] = option("uniform", "noise entities are drawn uniformly, or by how often they are a tail (unigram)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateSettings(_Checked):
+class UpdateSettings(Checked):
     """How belief changes: by Adagrad, or by the counted-step SGD, rate(τ) = rate/(1 + rate·decay·τ), τ a counter per row.
 
     The released program counts, with 2⁻⁶ for both first rates and no damping, and takes thousands of epochs.
@@ -163,19 +93,19 @@ class UpdateSettings(_Checked):
         "counted",
         "nce only, how rates fall: with the updates a row had (counted, the paper's), or with the gradients seen (adagrad)",
     )
-    vector_rate: float = option(2.0**-2, "counted: first rate of entity vectors", _POSITIVE)
-    vector_decay: float = option(2.0**-10, "counted: fall of that rate, which is also the vectors' weight decay", _WEIGHT)
-    adagrad_rate: float | None = option(None, "adagrad: rate of entity vectors (none: chosen by facts per entity)", _POSITIVE)
-    adagrad_matrix_rate: float | None = option(None, "adagrad: rate of matrices (none: chosen by facts per relation)", _POSITIVE)
-    penalty: float | None = option(None, "adagrad: weight of ½(‖u_h‖² + ‖v_t‖²) for each path (none: chosen from the data's density)", _WEIGHT)
-    matrix_rate: float = option(2.0**-1, "counted: η1, first rate of matrices for the KB objective", _POSITIVE)
-    matrix_decay: float = option(2.0**-14, "counted: fall of the matrices' rate", _WEIGHT)
-    vector_damping: float = option(0.5, "counted: how much a vector's summed updates are damped by the objective's curvature along them", _WEIGHT)
-    matrix_damping: float = option(0.02, "counted: the same for matrices", _WEIGHT)
-    factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", _LIMIT)
-    saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", _LIMIT)
-    orthogonal_rate: float = option(2.0**-4, "strength of one pull of a matrix towards an orthogonal one (0: no regulariser)", _WEIGHT)
-    orthogonal_every: float = option(256.0, "matrix updates for each such pull", _POSITIVE)
+    vector_rate: float = option(2.0**-2, "counted: first rate of entity vectors", POSITIVE)
+    vector_decay: float = option(2.0**-10, "counted: fall of that rate, which is also the vectors' weight decay", WEIGHT)
+    adagrad_rate: float | None = option(None, "adagrad: rate of entity vectors (none: chosen by facts per entity)", POSITIVE)
+    adagrad_matrix_rate: float | None = option(None, "adagrad: rate of matrices (none: chosen by facts per relation)", POSITIVE)
+    penalty: float | None = option(None, "adagrad: weight of ½(‖u_h‖² + ‖v_t‖²) for each path (none: chosen from the data's density)", WEIGHT)
+    matrix_rate: float = option(2.0**-1, "counted: η1, first rate of matrices for the KB objective", POSITIVE)
+    matrix_decay: float = option(2.0**-14, "counted: fall of the matrices' rate", WEIGHT)
+    vector_damping: float = option(0.5, "counted: how much a vector's summed updates are damped by the objective's curvature along them", WEIGHT)
+    matrix_damping: float = option(0.02, "counted: the same for matrices", WEIGHT)
+    factor_limit: float = option(8.0, "a vector factor of an update is scaled down to this norm", LIMIT)
+    saturation: float = option(6.0, "the objective's sigmoid is exactly 0 or 1 beyond this distance", LIMIT)
+    orthogonal_rate: float = option(2.0**-4, "strength of one pull of a matrix towards an orthogonal one (0: no regulariser)", WEIGHT)
+    orthogonal_every: float = option(256.0, "matrix updates for each such pull", POSITIVE)
     path_matrices: Literal["one", "all"] = option(
         "one", "a path updates one of its matrices, drawn at random (the program), or all of them (the paper)"
     )
@@ -183,53 +113,53 @@ class UpdateSettings(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxSettings(_Checked):
+class SoftmaxSettings(Checked):
     """The softmax objective: questions (h, r, ?) against all entities, a penalty on lengths, Adagrad. Read only where the objective is softmax."""
 
-    questions: int | None = option(None, "questions in one step (none: chosen from the number of facts)", _POSITIVE_INT)
+    questions: int | None = option(None, "questions in one step (none: chosen from the number of facts)", POSITIVE_INT)
     question_tile: int | None = option(
-        None, "questions of one relation that are multiplied together (none: 16, or 4 where matrices have blocks)", _POSITIVE_INT
+        None, "questions of one relation that are multiplied together (none: 16, or 4 where matrices have blocks)", POSITIVE_INT
     )
     answers: int | None = option(
-        None, "a question with more known answers than this is asked several times an epoch (none: 1 or 4, by how many they have)", _POSITIVE_INT
+        None, "a question with more known answers than this is asked several times an epoch (none: 1 or 4, by how many they have)", POSITIVE_INT
     )
-    candidates: int | None = option(None, "entities drawn to stand for all of them (none: all where they fit)", _POSITIVE_INT)
-    rate: float | None = option(None, "Adagrad's rate for entity vectors (none: 0.2 in a small KB, else 0.1)", _POSITIVE)
-    matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", _POSITIVE)
-    penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", _WEIGHT)
+    candidates: int | None = option(None, "entities drawn to stand for all of them (none: all where they fit)", POSITIVE_INT)
+    rate: float | None = option(None, "Adagrad's rate for entity vectors (none: 0.2 in a small KB, else 0.1)", POSITIVE)
+    matrix_rate: float | None = option(None, "Adagrad's rate for matrices; larger ones compose worse (none: chosen by facts per relation)", POSITIVE)
+    penalty: float | None = option(None, "weight of ‖h‖² + ‖t‖² for each fact (none: chosen from the data's density)", WEIGHT)
     image_share: float | None = option(
-        None, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published; none: 0.5, or 0.75 by the data's density)", _WEIGHT
+        None, "weight of ‖hM‖² + ‖Mt‖² as a share of the penalty (1: DURA as published; none: 0.5, or 0.75 by the data's density)", WEIGHT
     )
     implied: float | None = option(
         0.7,
         "learn facts, at the weight of their confidence, that another relation of the pair implies at least so surely (none: only the KB's)",
-        _SHARE,
+        SHARE,
     )
-    path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", _WEIGHT)
+    path_weight: float = option(0.2, "weight of a two-step path beside a fact (0: no paths)", WEIGHT)
     path_tiles: int | None = option(
-        None, "tiles of paths in one step; the walks of a tile take the same two relations (none: a walk for every four questions)", _POSITIVE_INT
+        None, "tiles of paths in one step; the walks of a tile take the same two relations (none: a walk for every four questions)", POSITIVE_INT
     )
-    path_tile: int = option(8, "walks in one such tile", _POSITIVE_INT)
+    path_tile: int = option(8, "walks in one such tile", POSITIVE_INT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoderSettings(_Checked):
+class CoderSettings(Checked):
     """The joint autoencoder's own training (the paper's section 4 and the released program)."""
 
-    start: float = option(0.0, "share of the run after which the autoencoder begins to learn and to pull", _SHARE)
+    start: float = option(0.0, "share of the run after which the autoencoder begins to learn and to pull", SHARE)
     begin: Literal["random", "factors"] = option("random", "encoder and decoder begin at random, or from a factorisation of the matrices' cosines")
     traceless: bool | None = option(False, "look at matrices without their part of the identity (none: where they begin near it)")
-    rate: float | None = option(0.25, "first rate of encoder and decoder (none: 0.25, less where d > 256)", _POSITIVE)
-    decay: float = option(2.0**-14, "fall of that rate, also their weight decay", _WEIGHT)
-    matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", _WEIGHT)
-    matrix_decay: float = option(2.0**-26, "fall of that rate", _WEIGHT)
-    every: float | None = option(None, "matrix updates for each autoencoder update (none: chosen from the number of facts)", _POSITIVE)
+    rate: float | None = option(0.25, "first rate of encoder and decoder (none: 0.25, less where d > 256)", POSITIVE)
+    decay: float = option(2.0**-14, "fall of that rate, also their weight decay", WEIGHT)
+    matrix_rate: float = option(2.0**-6, "η2, first rate at which the reconstruction pulls on a matrix, each time it does", WEIGHT)
+    matrix_decay: float = option(2.0**-26, "fall of that rate", WEIGHT)
+    every: float | None = option(None, "matrix updates for each autoencoder update (none: chosen from the number of facts)", POSITIVE)
     draw: Literal["updated", "uniform"] = option("updated", "relations are drawn as often as they are updated, or uniformly")
-    batch: int = option(4, "relations of one autoencoder step; where more are due, several such steps follow each other", _POSITIVE_INT)
-    noises: int = option(3, "noise relations for each relation", _POSITIVE_INT)
+    batch: int = option(4, "relations of one autoencoder step; where more are due, several such steps follow each other", POSITIVE_INT)
+    noises: int = option(3, "noise relations for each relation", POSITIVE_INT)
     smooth_relu: bool = option(True, "train with the program's smoothed ReLU (codes are always read with the plain one)")
-    scale: float | None = option(1.0, "factor on the similarity's 1/√(d·c) (none: 1, less where d > 256)", _POSITIVE)
-    sparsity: float = option(0.0, "weight of ‖c‖₁/‖c‖₂, which a code must pay for (0: nothing, as in the paper)", _WEIGHT)
+    scale: float | None = option(1.0, "factor on the similarity's 1/√(d·c) (none: 1, less where d > 256)", POSITIVE)
+    sparsity: float = option(0.0, "weight of ‖c‖₁/‖c‖₂, which a code must pay for (0: nothing, as in the paper)", WEIGHT)
 
     @property
     def first_rate(self) -> float:
@@ -239,15 +169,15 @@ class CoderSettings(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings(_Checked):
+class TrainingSettings(Checked):
     """When to look, when to stop, and where to work."""
 
-    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 36 in a small KB, else 60; nce 100)", _POSITIVE_INT)
-    minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", _POSITIVE)
-    validations: int = option(10, "how often to measure on valid over the whole run (0: never)", _COUNT)
-    validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", _POSITIVE_INT)
-    patience: int = option(3, "stop after this many validations in which neither MR nor MRR improved (0: never)", _COUNT)
-    seed: int = option(0, "seed of every random choice", _SEED)
+    epochs: int | None = option(100, "passes over the directed facts (as many path steps; none: 36 in a small KB, else 60; nce 100)", POSITIVE_INT)
+    minutes: float | None = option(None, "stop after this many minutes of training (none: no limit)", POSITIVE)
+    validations: int = option(10, "how often to measure on valid over the whole run (0: never)", COUNT)
+    validation_facts: int = option(2000, "at most this many facts of valid are ranked during training", POSITIVE_INT)
+    patience: int = option(3, "stop after this many validations in which neither MR nor MRR improved (0: never)", COUNT)
+    seed: int = option(0, "seed of every random choice", SEED)
     device: Literal["auto", "cpu", "cuda"] = option("auto", "where to train; auto takes CUDA where there is one")
     deterministic: bool = option(False, "use deterministic algorithms on CUDA too (the CPU always does)")
 
@@ -259,7 +189,7 @@ class TrainingSettings(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(_Checked):
+class Settings(Checked):
     """All that is needed to run a training again, beside the data."""
 
     recipe: str = option("joint", "the recipe these settings began with")

@@ -608,5 +608,6 @@ def test_nothing_is_best_and_patience_is_not_lost_before_the_autoencoder_begins(
     events = list(train(family, settings, tmp_path / "run"))
     validated = [event for event in events if isinstance(event, Validated)]
     assert len(validated) >= 5 and not any(event.best for event in validated[:3])
+    assert [event.codes for event in validated] == [False] * 4 + [True] * (len(validated) - 4)
     best = open_run(tmp_path / "run").load_parameters()
     assert best.coder_count is not None and float(best.coder_count) > 0

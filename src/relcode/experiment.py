@@ -77,7 +77,8 @@ class Validated:
     mr: float
     mrr: float
     hits10: float
-    best: bool
+    best: bool  # its parameters are kept: no MRR before was higher, of those with codes where there is an autoencoder
+    codes: bool | None = None  # whether the autoencoder has begun; None where there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,7 @@ def _advanced(
 def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState, epoch: float, seconds: float) -> tuple[Run, Validated | None]:
     """Measure on (a fixed part of) valid; keep the parameters where MRR is the best so far.
 
+    A run with an autoencoder promises codes, so nothing is kept before that has begun, however good; patience compares with all of them.
     The status changes in memory alone: what a validation says is part of the state, and is saved with the checkpoint of its step. On disk before
     that, a run killed in between would count the validation twice.
     """
@@ -235,9 +237,10 @@ def _validate(run: Run, dataset: Dataset, known: KnownAnswers, state: TrainState
     metrics = report.both
     better_mr = status.best_mr is None or metrics.mr < status.best_mr * (1 - IMPROVEMENT)
     better_mrr = status.best_mrr is None or metrics.mrr > status.best_mrr * (1 + IMPROVEMENT)
-    ready = not run.settings.model.autoencoder or bool(state.parameters.coder_count)  # before it has begun, codes would mean nothing
+    codes = bool(state.parameters.coder_count) if run.settings.model.autoencoder else None
+    ready = codes is not False  # before the autoencoder has begun, codes would mean nothing
     best = ready and (status.best is None or metrics.mrr > status.best["mrr"])
-    validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best)
+    validated = Validated(epoch, seconds, metrics.mr, metrics.mrr, metrics.hits[10], best, codes)
     run.log({"event": "validated", "step": state.step, **_plain(validated)})
     measured = {"step": state.step, "epoch": epoch, "mr": metrics.mr, "mrr": metrics.mrr, "hits@10": metrics.hits[10]}
     counted = replace(

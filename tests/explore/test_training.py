@@ -105,8 +105,23 @@ def test_lines_are_rare() -> None:
         show(advanced(seconds))
     assert len(lines) == 2
     show(Validated(0.5, 21, 12.0, 0.5, 0.75, True))
-    assert lines[-1] == "epoch 0.5 · valid MRR 0.500, MR 12.0, H@10 0.750 (best so far)"
+    assert lines[-1] == "epoch 0.5 · valid MRR 0.500, MR 12.0, H@10 0.750 (kept: the best so far)"
     assert lines[0] == "epoch 0.1/1 · 100 edges/s · loss 1.250 · 1:00 left"
+
+
+@pytest.mark.parametrize(
+    ("best", "codes", "said"),
+    [
+        (True, None, " (kept: the best so far)"),
+        (True, True, " (kept: the best so far with codes)"),
+        (False, True, ""),
+        (False, None, ""),
+        (False, False, " (not kept: there are no codes yet)"),
+    ],
+)
+def test_a_validation_says_whether_it_is_kept_and_why_not(best: bool, codes: bool | None, said: str) -> None:
+    line = describe_event(Validated(0.5, 21, 12.0, 0.5, 0.75, best, codes))
+    assert line == f"epoch 0.5 · valid MRR 0.500, MR 12.0, H@10 0.750{said}"
 
 
 def test_speed_and_time_left_are_running_means() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from relcode.cli.show import has_terminal, notice, notices
 from relcode.experiment import Advanced, Event, Finished, Started, Validated
-from relcode.explore.training import describe_event, describe_losses, describe_validation, duration, smoothed, watched
+from relcode.explore.training import describe_event, describe_kept, describe_losses, describe_validation, duration, smoothed, watched
 
 
 def shown(events: Iterable[Event]) -> Iterator[Event]:
@@ -40,7 +40,7 @@ def _with_bar(events: Iterable[Event]) -> Iterator[Event]:
                 bar.update(task, completed=share * event.total_steps, left=f"{duration(event.seconds_left)} left")
                 lines["advance"] = f"epoch {event.epoch:.1f}/{event.epochs} · {describe_losses(event)}"
             elif isinstance(event, Validated):
-                lines["valid"] = f"{describe_validation(event)} at epoch {event.epoch:.1f}"
+                lines["valid"] = f"{describe_validation(event)} at epoch {event.epoch:.1f}{describe_kept(event)}"
             yield event
             if isinstance(event, Finished):
                 break

@@ -136,7 +136,7 @@ def describe_event(event: Event) -> str:
     if isinstance(event, Advanced):
         return f"epoch {event.epoch:.1f}/{event.epochs} · {describe_losses(event)} · {duration(event.seconds_left)} left"
     if isinstance(event, Validated):
-        return f"epoch {event.epoch:.1f} · {describe_validation(event)}{' (best so far)' if event.best else ''}"
+        return f"epoch {event.epoch:.1f} · {describe_validation(event)}{describe_kept(event)}"
     return f"{'stopped' if event.run.status.state == 'stopped' else 'done'} after {duration(event.run.status.seconds)}: {event.reason}"
 
 
@@ -149,6 +149,13 @@ def describe_losses(event: Advanced) -> str:
 def describe_validation(event: Validated) -> str:
     """Say a validation."""
     return f"valid MRR {event.mrr:.3f}, MR {event.mr:,.1f}, H@10 {event.hits10:.3f}"
+
+
+def describe_kept(event: Validated) -> str:
+    """Say whether the parameters that were measured are kept as the run's, or why they cannot be; nothing where others before were better."""
+    if event.codes is False:
+        return " (not kept: there are no codes yet)"
+    return f" (kept: the best so far{' with codes' if event.codes else ''})" if event.best else ""
 
 
 def duration(seconds: float) -> str:

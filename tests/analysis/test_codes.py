@@ -13,6 +13,7 @@ from relcode.analysis.codes import (
     alike_table,
     codes_of,
     describe_dimensions,
+    dimension_lines,
     dimensions_table,
     heatmap_order,
     relation_codes,
@@ -94,8 +95,16 @@ def test_a_word_that_all_relations_hold_says_nothing() -> None:
 def test_two_relations_without_a_word_in_common_leave_a_dimension_without_a_name() -> None:
     codes = codes_of(torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 0], [0, 0], [0, 0]]), Vocab(["a_big_house", "the_red_car", "rain"], "relation"))
     nameless, alone = describe_dimensions(codes)
-    assert nameless.words == () and "no word shared: " in str(nameless)
+    assert nameless.words == () and str(nameless) == " 1  a_big_house 1.00, the_red_car 1.00"
     assert alone.words == ("rain",)
+
+
+def test_dimensions_that_stand_for_nothing_are_named_in_one_line() -> None:
+    # The second has crumbs of a code, the fourth nothing at all.
+    codes = codes_of(torch.tensor([[1.0, 0, 0, 0], [0, 0.05, 0.95, 0], [0, 0, 0, 0], [0.91, 0.09, 0, 0]]).double(), Vocab(["a", "b"], "relation"))
+    lines = dimension_lines(describe_dimensions(codes))
+    assert [line[:2] for line in lines[:-1]] == [" 1", " 3"] and lines[-1] == "no relation has a tenth of its code on: 2, 4"
+    assert dimension_lines(describe_dimensions(codes)[:1]) == [str(describe_dimensions(codes)[0])]
 
 
 def test_order_groups_relations_by_dominant_dimension(films: RelationCodes) -> None:

@@ -77,6 +77,20 @@ def test_dimensions_without_relations_are_left_out_and_empty_codes_say_so() -> N
     assert found.topics == () and math.isnan(found.agreement) and found.significant == 0 and "none can be a topic" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ([f"r{number}" for number in range(60)], "no two relations share the first part of their names, so there are no topics to tell"),
+        ([f"/a/{number}" for number in range(60)], "all relations share the first part of their names, so there are no topics to tell"),
+    ],
+)
+def test_names_that_cannot_tell_topics_are_said_to(names: list[str], said: str) -> None:
+    code_SC, relations = made(topical=True)
+    found = topic_test(codes_of(code_SC, Vocab(names, "relation")), Vocab(names, "relation"), torch.Generator().manual_seed(0), deals=50)
+    assert (found.tells, str(found), found.relations) == (False, said, 60)
+    assert topic_test(codes_of(code_SC, relations), relations, torch.Generator().manual_seed(0), deals=50).tells
+
+
 def test_the_order_of_relations_does_not_matter() -> None:
     code_SC, relations = made(topical=True)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(1))

@@ -8,10 +8,13 @@ import pytest
 import relcode as package
 
 
-def test_codes_show_heatmap_sparsity_and_dimensions(relcode, family_run: Path) -> None:
+def test_codes_show_heatmap_sparsity_and_dimensions(relcode, family_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = relcode("codes", family_run)
     assert result.code == 0 and "grandparent" in result.out and "The two largest entries hold" in result.out
-    assert "Is a dimension one topic?" in result.out and "by chance (p = " in result.out
+    assert "no two relations share the first part of their names" in result.out and "most frequent domain" not in result.out
+    monkeypatch.setattr("relcode.analysis.topics.domain", lambda name: name[-1])  # as if some did
+    result = relcode("codes", family_run)
+    assert "Is a dimension one topic?" in result.out and "most frequent domain" in result.out and "by chance (p = " in result.out
     assert max(map(len, relcode("codes", family_run, "--top", 1).out.split("What each")[0].splitlines())) <= 100
 
 
@@ -54,6 +57,16 @@ def test_constraints_of_a_dataset_and_of_a_run(relcode, family_run: Path) -> Non
     assert world.code == 0 and "city_timezone/timezone_country" in world.out and "cosine" not in world.out
     rules = relcode("constraints", family_run, "--min-pairs", 10, "--rules", "anyburl").out
     assert "grandparent(X,Y) <= parent(X,A), parent(A,Y)" in rules
+
+
+def test_where_no_composition_is_found_the_limits_are_named_and_no_table_is_drawn(relcode, family_run: Path) -> None:
+    lines = relcode("constraints", family_run, "--min-pairs", 10_000, "--min-jaccard", 0.5).out.splitlines()
+    assert lines == [
+        "0 compositions in the training facts of family (filter paper, 10000 pairs, Jaccard 0.5)",
+        "to find some, lower --min-pairs (here 10000) or --min-jaccard (here 0.5), or take --filter all",
+        "the model proposes no other whose path joins 10000 pairs or more (--min-pairs)",
+    ]
+    assert "--filter" not in relcode("constraints", "world", "--min-pairs", 10_000, "--filter", "all").out
 
 
 def test_a_run_proposes_and_shows_pairs_for_and_against(relcode, family_run: Path) -> None:

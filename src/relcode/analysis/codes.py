@@ -157,9 +157,9 @@ class Dimension:
     words: tuple[str, ...]  # with an arrow where its relations lead from or to what the word names; none where they share no word
 
     def __str__(self) -> str:
-        """Say it in one line: number, words, strongest relations."""
-        relations = ", ".join(f"{one.short} {one.share:.2f}" for one in self.strongest)
-        return f"{self.number:>2}  {' '.join(self.words) or 'no word shared'}: {relations or 'no relation'}"
+        """Say it in one line: number, words where relations share some, strongest relations."""
+        relations = ", ".join(f"{one.short} {one.share:.2f}" for one in self.strongest) or "no relation"
+        return f"{self.number:>2}  {' '.join(self.words)}: {relations}" if self.words else f"{self.number:>2}  {relations}"
 
 
 def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, ...]:
@@ -184,6 +184,13 @@ def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, 
         words = words or list(words_of(named[alone]) if alone is not None else ())[:top]
         found.append(Dimension(number + 1, math.fsum(share_S) / total, tuple(strong), tuple(words)))
     return tuple(found)
+
+
+def dimension_lines(dimensions: Sequence[Dimension]) -> list[str]:
+    """Say each dimension in one line, and in one line more which have no relation with a tenth of its code: these stand for nothing."""
+    idle = [one for one in dimensions if not one.strongest or one.strongest[0].share < LARGE]
+    numbers = ", ".join(str(one.number) for one in idle)
+    return [str(one) for one in dimensions if one not in idle] + ([f"no relation has a tenth of its code on: {numbers}"] if idle else [])
 
 
 def _more_than_half(share_X: Sequence[float], relation_X: Sequence[int]) -> int | None:

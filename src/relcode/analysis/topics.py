@@ -66,6 +66,12 @@ class TopicTest:
     p_value: float
     deals: int
     domains: int  # that there are
+    relations: int  # named ones, that have them
+
+    @property
+    def tells(self) -> bool:
+        """Return whether there is anything to test: dealt as they may be, domains all different never agree, and those all alike always do."""
+        return bool(self.topics) and 1 < self.domains < self.relations
 
     @property
     def significant(self) -> int:
@@ -87,6 +93,11 @@ class TopicTest:
         """Say it in one line."""
         if not self.topics:
             return "no dimension has two relations, so none can be a topic"
+        if not self.tells:
+            which = (
+                "no two relations share the first part of their names" if self.domains > 1 else "all relations share the first part of their names"
+            )
+            return f"{which}, so there are no topics to tell"
         return (
             f"of two among a dimension's relations (a tenth of a code or more, the {STRONGEST} strongest), {self.agreement:.0%} share their domain;"
             f" {self.chance:.0%} by chance (p = {self.p_value:.2g}); {self.significant} of {len(self.topics)} dimensions do by themselves"
@@ -109,10 +120,10 @@ def topic_test(codes: RelationCodes, relations: Vocab, generator: torch.Generato
         observed.append(agreement)
         by_chance.append(chance_W)
     if not topics:
-        return TopicTest((), float("nan"), float("nan"), 1.0, deals, len(number))
+        return TopicTest((), float("nan"), float("nan"), 1.0, deals, len(number), len(domains))
     mean, mean_W = sum(observed) / len(observed), torch.stack(by_chance).mean(dim=0)
     p_value = (1 + int((mean_W >= mean - 1e-12).sum())) / (1 + deals)
-    return TopicTest(tuple(topics), mean, float(mean_W.mean()), p_value, deals, len(number))
+    return TopicTest(tuple(topics), mean, float(mean_W.mean()), p_value, deals, len(number), len(domains))
 
 
 def strongest_relations(codes: RelationCodes, most: int) -> dict[int, Tensor]:

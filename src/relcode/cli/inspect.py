@@ -47,7 +47,7 @@ def codes(
     Prints the heatmap, how sparse the codes are, what each dimension stands for and whether it is one topic, and relations whose codes agree
     while their matrices differ.
     """
-    from relcode.analysis.codes import alike_codes, describe_dimensions, sparsity
+    from relcode.analysis.codes import alike_codes, describe_dimensions, dimension_lines, sparsity
     from relcode.explore.asking import check_top
     from relcode.explore.model import Model
 
@@ -66,11 +66,12 @@ def codes(
         return
     print_codes(found)
     heading("What each dimension stands for (words shared; film→ leads from films, →film to films: strongest relations)")
-    say(*(str(one) for one in dimensions))
+    say(*dimension_lines(dimensions))
     heading("Is a dimension one topic? (domain: the first part of a relation's name)")
-    columns = ("of", "pairs alike", "by chance", "p")
-    rows = [(one.number, f"{one.domain} {one.holders}", one.relations, one.agreement, one.chance, one.p_value) for one in topics.topics]
-    print_table(("dimension", "most frequent domain", *columns), rows, right=("dimension", *columns))
+    if topics.tells:
+        columns = ("of", "pairs alike", "by chance", "p")
+        rows = [(one.number, f"{one.domain} {one.holders}", one.relations, one.agreement, one.chance, one.p_value) for one in topics.topics]
+        print_table(("dimension", "most frequent domain", *columns), rows, right=("dimension", *columns))
     say(f"{topics}.")
     if alike:
         heading("Codes alike, matrices not (cosines)")
@@ -200,7 +201,11 @@ def print_constraints(found: Constraints, examples: int, propose: int) -> None:
     say(f"{len(named)} compositions in the training facts of {found.dataset.name} ({about})")
     columns = ("shared", "jaccard", "confidence", "coverage") + (("rank", "cosine") if found.model is not None else ())
     rows = [[_cell(one, name) for name in ("path", "relation", *columns)] for one in named]
-    print_table(("path", "relation", *columns), rows, right=columns)
+    if rows:
+        print_table(("path", "relation", *columns), rows, right=columns)
+    else:
+        wider = "" if found.filter_name == "all" else ", or take --filter all"
+        say(f"to find some, lower --min-pairs (here {found.min_pairs}) or --min-jaccard (here {found.min_jaccard:g}){wider}")
     ranks = [one.rank for one in named if one.rank is not None]
     if ranks:
         mean, reciprocal = sum(ranks) / len(ranks), sum(1 / rank for rank in ranks) / len(ranks)
@@ -212,6 +217,9 @@ def print_constraints(found: Constraints, examples: int, propose: int) -> None:
         return
     notice("looking for what the model proposes: all pairs of relations that some entity joins")
     proposed = found.proposed(propose)
+    if not proposed:
+        say(f"the model proposes no other whose path joins {found.min_pairs} pairs or more (--min-pairs)")
+        return
     heading("Proposed by the model, not supported by the facts (yet): r3 is nearest to M1·M2 in both directions")
     columns = ("cosine", "gain", "pairs", "known")
     rows = [[new.path, new.target, new.cosine, new.gain, new.counts.path_pairs, new.counts.shared] for new in proposed]

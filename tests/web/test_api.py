@@ -285,6 +285,7 @@ def test_a_slow_question_does_not_block_the_rest_and_too_many_are_refused(model:
         "quick": LaneSize(workers=1, waiting=1),
         "slow": LaneSize(workers=1, waiting=0),
         "long": LaneSize(workers=1, waiting=0),
+        "map": LaneSize(workers=1, waiting=0),
     }
     app, gate, begun = create_app(model, sizes=sizes), threading.Event(), threading.Event()
 
@@ -308,3 +309,29 @@ def test_a_slow_question_does_not_block_the_rest_and_too_many_are_refused(model:
     assert found == [200]
     monkeypatch.setattr(app.service.browser, "map", lambda *_: pytest.fail("it was kept"))
     assert answer(client, "map") == {"kind": "relation"}
+
+
+def test_the_map_that_was_begun_is_there_when_it_is_asked_for_and_is_made_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, gate, made = create_app(model), threading.Event(), []
+
+    def slow_map(kind: str) -> dict[str, Any]:
+        made.append(kind)
+        gate.wait(60)
+        return {"kind": kind}
+
+    monkeypatch.setattr(app.service.browser, "map", slow_map)
+    app.service.begin_map()
+    client, found = Client(app), []
+    asking = threading.Thread(target=lambda: found.append(answer(client, "map")))
+    asking.start()
+    assert answer(client, "codes")["dimensions"], "the codes do not wait for it"
+    gate.set()
+    asking.join(60)
+    assert found == [{"kind": "relations"}] and made == ["relations"]
+
+
+def test_a_map_that_could_not_be_begun_is_refused_when_it_is_asked_for(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "umap", None)
+    app = create_app(model)
+    app.service.begin_map()
+    assert "umap-learn" in refusal(Client(app), "map", 501)["detail"]

@@ -32,6 +32,18 @@ def test_an_error_reaches_who_asked_and_the_lane_goes_on() -> None:
     assert lane.inside == 0
 
 
+def test_what_nobody_waits_for_is_done_and_its_errors_end_nothing() -> None:
+    lane, done = Lane("map", LaneSize(workers=1, waiting=0)), []
+
+    def fail() -> bytes:
+        done.append("tried")
+        raise ZeroDivisionError
+
+    lane.begin(fail)
+    assert asyncio.run(lane.run(lambda: b"on")) == b"on"
+    assert (done, lane.inside) == (["tried"], 0)
+
+
 def test_too_much_work_is_refused_at_once_and_counted() -> None:
     lane, gate = Lane("slow", LaneSize(workers=1, waiting=1)), threading.Event()
 

@@ -68,6 +68,10 @@ class Lane:
         finally:
             self.inside -= 1
 
+    def begin(self, work: Work) -> None:
+        """Have work done that nobody waits for; its result, or what it raises, is dropped."""
+        self._queue.put((Future(), work))
+
     def _serve(self) -> None:
         group: list[Waiting] = []
         several = False

@@ -32,16 +32,17 @@ def cores() -> int:
 
 
 def lane_sizes() -> dict[str, LaneSize]:
-    """Return the lanes: predictions, other answers in milliseconds, reasons and suggestions in seconds, and what is computed once and kept.
+    """Return the lanes: predictions, other answers in milliseconds, reasons and suggestions in seconds, what is computed once and kept, and maps.
 
-    Each has threads of its own, so that whoever asks for a map never makes a prediction wait for it. Predictions that wait are answered together, so
-    half as many threads as processors answer them: the rest is for the clients' connections and for the other lanes.
+    Each has threads of its own, so that whoever asks for a map never makes a prediction, or the codes, wait for it. Predictions that wait are
+    answered together, so half as many threads as processors answer them: the rest is for the clients' connections and for the other lanes.
     """
     return {
         "predict": LaneSize(workers=max(1, min(cores() // 2, 8)), waiting=64),
         "quick": LaneSize(workers=max(2, min(cores(), 8)), waiting=64),
         "slow": LaneSize(workers=2, waiting=16),
         "long": LaneSize(workers=1, waiting=8),
+        "map": LaneSize(workers=1, waiting=8),
     }
 
 

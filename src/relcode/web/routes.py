@@ -167,4 +167,4 @@ async def composition(request: Request, path: Path, relation: Relation, top: Top
 async def plane(request: Request, kind: Literal["relations", "entities"] = "relations") -> Response:
     """Return points that are near each other where the model holds them alike (UMAP)."""
     service = _service(request)
-    return await service.once(("map", kind), lambda: service.browser.map(kind))
+    return await service.map(kind)

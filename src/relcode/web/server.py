@@ -80,6 +80,8 @@ def serve(folder: Path, *, host: str, port: int, device: str, page: bool, open_p
         local = is_loopback(listening)
         app = create_app(model, page=page, hosts=LOOPBACK | {listening.getsockname()[0]} if local else None)
         app.service.warm_up()
+        if page:
+            app.service.begin_map()
         address = address_of(listening)
         if not local:
             say(f"warning: {host} can be reached from other machines, and whoever reaches it may ask everything: there is no password")

@@ -17,6 +17,7 @@ from relcode.web.limits import LaneSize, lane_sizes
 from relcode.web.metrics import Metrics
 
 JSON = "application/json"
+RELATIONS = "relations"  # the kind of map that the page shows
 Record = Callable[[], Any]
 
 
@@ -44,12 +45,20 @@ class Service:
         """Answer a question of seconds."""
         return Response(await self.lanes["slow"].run(lambda: _bytes(record)), media_type=JSON)
 
-    async def once(self, key: tuple[Any, ...], record: Record) -> Response:
+    async def once(self, key: tuple[Any, ...], record: Record, lane: str = "long") -> Response:
         """Answer a question that always has the same answer; whoever asks for it while it is computed waits for that, and it is computed once."""
         kept = self._kept.get(key)
         if kept is None:  # the lane has one worker, so whoever comes second finds it kept
-            kept = await self.lanes["long"].run(lambda: self._kept.or_else(key, lambda: _bytes(record)))
+            kept = await self.lanes[lane].run(lambda: self._kept.or_else(key, lambda: _bytes(record)))
         return Response(kept, media_type=JSON)
+
+    async def map(self, kind: str) -> Response:
+        """Answer with the map of relations or entities."""
+        return await self.once(("map", kind), lambda: self.browser.map(kind), "map")
+
+    def begin_map(self) -> None:
+        """Begin to lay out the relations, so that their map is there when somebody looks: the first time UMAP has to be loaded and compiled."""
+        self.lanes["map"].begin(lambda: self._kept.or_else(("map", RELATIONS), lambda: _bytes(lambda: self.browser.map(RELATIONS))))
 
     def warm_up(self) -> None:
         """Make what the first question needs, so that it is as quick as the others."""

@@ -29,14 +29,15 @@ def parse_memory(text: str | int | None) -> int | None:
 def training_bytes(dataset: Dataset, settings: Settings, cuda: bool) -> int:
     """Return about what training takes, in float32: vectors, matrices, encoder and decoder, each as often as it is there at once.
 
-    All are there twice, since a step or a validation works with as much again; vectors and matrices once more for Adagrad's sums of squares; and on
-    the CPU once more for the copy that a checkpoint is written from, which CUDA does not hold.
+    All are there twice, since a step or a validation works with as much again; Adagrad's sums of squares, one for each number of a vector or matrix,
+    once; and on the CPU all that a checkpoint holds, sums of squares too, once more, for the copy that it is written from, which CUDA does not hold.
     """
     d, b = settings.model.size, settings.model.width
     c = settings.model.code_dim if settings.model.autoencoder else 0
     learnt = (1 if settings.model.shared else 2) * dataset.num_entities * d + dataset.num_directed * d * b
-    copies = 2 if cuda else 3
-    return 4 * ((copies + settings.adagrad) * learnt + copies * 2 * c * d * b)
+    believed = learnt + 2 * c * d * b
+    state = believed + settings.adagrad * learnt
+    return 4 * (state + believed + (0 if cuda else state))
 
 
 def check_memory(dataset: Dataset, settings: Settings) -> None:

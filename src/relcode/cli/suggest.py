@@ -75,12 +75,17 @@ def suggest(
         for one in found:
             print_json(one.to_json())
         return
+    _to_screen(work, found, reason)
+
+
+def _to_screen(work: Suggester, found: list[Suggestion], reasons: bool) -> None:
+    """Print the best as a table, and what they are the best of."""
     shown = found[:SHOWN]
-    print_suggestions(work.with_reasons(shown) if reason else shown, reason)
+    print_suggestions(work.with_reasons(shown) if reasons else shown, reasons)
     if found:
         say(f"({of_each(work, len(found))}{f'; the best {SHOWN} are shown, --out FILE writes all' if len(found) > SHOWN else ''})")
-    if model.calibration is not None:
-        say(f"({model.calibration.against})")
+    if work.model.calibration is not None:
+        say(f"({work.model.calibration.against})")
 
 
 def _to_file(work: Suggester, out: Path, form: str | None) -> None:

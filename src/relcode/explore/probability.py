@@ -77,8 +77,8 @@ class Calibration:
         """Say in one sentence what the probabilities are calibrated against."""
         ratio = self.others / max(1, self.facts)
         return (
-            f"probabilities are calibrated against the valid split: of each relation, the best candidates of the right type, {self.per_fact} for each "
-            f"valid fact that it has or that can be expected of it, 1 fact to {ratio:.0f} others; what no split states counts as false"
+            f"probabilities are calibrated against the valid split: of each relation, the best candidates of the right type, {self.per_fact} for "
+            f"each valid fact that it has or that can be expected of it, 1 fact to {ratio:.0f} others; what no split states counts as false"
         )
 
     @property

@@ -103,7 +103,7 @@ def _to_file(work: Suggester, out: Path, form: str | None) -> None:
 
 def of_each(work: Suggester, count: int) -> str:
     """Say what so many suggestions are: --top counts for each relation, not for all of them."""
-    return f"the best {work.wanted.top:,} of each relation: {count:,} of {counted(len(work.searches), 'relation')}"
+    return f"the best {work.wanted.top:,} of each relation: {count:,} in {counted(len(work.searches), 'relation')}"
 
 
 def print_suggestions(found: list[Suggestion], reasons: bool) -> None:

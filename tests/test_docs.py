@@ -22,7 +22,7 @@ from relcode.cli import main
 from relcode.cli.app import app
 from relcode.config import Settings, parse_assignments
 from relcode.errors import RelcodeError
-from relcode.graph.dataset import load_dataset
+from relcode.graph.dataset import Dataset, load_dataset
 from relcode.recipes import fit_to_device, recipe
 from relcode.studies.reproduction_plan import VARIANTS
 from relcode.studies.reproduction_record import identity, identity_of, plain_settings, read_records
@@ -87,10 +87,11 @@ def test_the_readme_shows_every_command() -> None:
 
 
 @pytest.mark.parametrize(("path", "arguments"), EVERY_COMMAND, ids=[f"{path.name}: {' '.join(arguments)}"[:80] for path, arguments in EVERY_COMMAND])
-def test_commands_and_their_options_exist(path: Path, arguments: list[str]) -> None:
+def test_commands_and_their_options_exist(path: Path, arguments: list[str], family: Dataset) -> None:
     check_arguments(arguments)
     given = [value for option, value in pairwise(arguments) if option == "--set"]
-    Settings().with_values(parse_assignments(given))
+    recipes = [value for option, value in pairwise(arguments) if option == "--recipe"]
+    fit_settings(recipe(*recipes or ["default"]).with_values(parse_assignments(given)), family)  # which refuses what cannot go together
 
 
 @pytest.mark.parametrize(

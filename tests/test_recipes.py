@@ -9,7 +9,7 @@ import pytest
 from relcode.config import Settings
 from relcode.errors import SettingError, UnknownName
 from relcode.graph.dataset import Dataset
-from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_sizes, recipe
+from relcode.recipes import RECIPES, DataShape, fit_nce, fit_softmax, fit_to_data, fit_to_device, fitting_penalty, fitting_sizes, recipe
 from relcode.training.fit import fit_settings
 
 NAMES = ["base", "joint", "base+comp", "joint+comp"]
@@ -121,6 +121,7 @@ MORE_SHAPES = {
 def test_the_default_recipe_is_filled_in_for_any_data(name: str) -> None:
     settings = fit_softmax(fit_to_data(recipe("default"), SHAPES[name].facts), SHAPES[name])
     softmax = settings.softmax
+    assert softmax.question_tile == (16 if settings.model.block == 0 else 4)
     assert settings.model.dim is not None and softmax.questions is not None and softmax.matrix_rate is not None and softmax.penalty is not None
     assert 0.002 <= softmax.penalty < 0.3 and 0.01 <= softmax.matrix_rate <= softmax.rate and 128 <= softmax.questions <= 1024
     assert softmax.answers == (1 if name in ("wn18rr", "one fact") else 4)
@@ -136,6 +137,20 @@ def test_the_penalty_follows_the_density() -> None:
     assert whole.softmax.penalty == fit_nce(recipe("joint"), SHAPES["kinship"]).updates.penalty == pytest.approx(0.03, abs=0.002)
     assert penalty["kinship"] == pytest.approx(0.0129, abs=0.0005)  # blocks hold a small KB back themselves
     assert fit_softmax(recipe("default"), MORE_SHAPES["world"]).softmax.penalty == pytest.approx(0.052, abs=0.002)
+
+
+def test_the_penalty_of_blocks_has_no_step_between_small_and_large_knowledge_bases() -> None:
+    medium = MORE_SHAPES["medium"]
+
+    def penalty(facts: int, blocks: bool = True) -> float:
+        factor = facts / medium.facts
+        return fitting_penalty(replace(medium, facts=facts, pairs=round(medium.pairs * factor), questions=round(medium.questions * factor)), blocks)
+
+    assert penalty(50_001) == pytest.approx(penalty(49_999), rel=0.01) == pytest.approx(0.0237, abs=2e-4)
+    assert penalty(250_000) == pytest.approx(penalty(250_000, blocks=False), abs=1e-4)
+    between = penalty(111_803)  # √(50,000 · 250,000): half of the way
+    small, large = 0.0038 * math.sqrt(111_803 / 42) * 11_867 / (2 * 32_888), penalty(111_803, blocks=False)
+    assert between == pytest.approx(math.sqrt(small * large), abs=1e-4) and small < between < large
 
 
 def test_small_knowledge_bases_have_fewer_epochs_unless_an_epoch_is_quick() -> None:
@@ -184,6 +199,22 @@ def test_sizes_that_are_given_stay() -> None:
     assert fitting_sizes(SHAPES["kinship"], False, dim=16) == (16, 0)  # too few blocks
     assert fitting_sizes(SHAPES["fb15k-237"], True, block=0) == (256, 0)  # longer ones would be too many numbers
     assert fitting_sizes(SHAPES["wn18rr"], True, block=64) == (1024, 64)
+
+
+def test_a_single_block_is_a_whole_matrix_in_every_rule() -> None:
+    few = replace(SHAPES["kinship"], entities=300)
+    assert fitting_sizes(few, False, block=512) == fitting_sizes(few, False, dim=512, block=0) == (512, 0)
+    settings = [fit_softmax(recipe("default").with_values({"model.dim": 512, "model.block": block}), few) for block in (512, 0)]
+    assert settings[0] == settings[1] == fit_softmax(recipe("default").with_values({"model.block": 512}), few)
+
+
+def test_long_vectors_are_for_knowledge_bases_that_fit_a_small_card() -> None:
+    shape = DataShape(facts=1_000_000, entities=260_000, relations=1_000, pairs=900_000, questions=1_500_000)
+    assert fitting_sizes(shape, True) == (1024, 32)
+    assert fitting_sizes(replace(shape, entities=270_000), True)[0] == 256  # too many vectors for 1,024, too many matrices for whole ones of 512
+    assert fitting_sizes(replace(shape, entities=500_000, relations=20), True) == (512, 0)
+    assert fitting_sizes(replace(shape, entities=600_000, relations=20), True) == (256, 0)
+    assert fitting_sizes(DataShape(facts=20_000_000, entities=100_000, relations=60_000, pairs=1, questions=1), True)[0] == 256  # too many blocks
 
 
 def test_matrices_learn_more_slowly_the_more_numbers_they_have() -> None:

@@ -38,6 +38,7 @@ def with_paths(settings: Settings) -> Settings:
 
 
 SMALL_FACTS, MEDIUM_FACTS = 20_000, 50_000  # below these, vectors of size 64 and 128 are enough for whole matrices
+LARGE_FACTS = 250_000  # from which the penalty of blocks is that of large KBs
 
 
 def whole_dim(num_facts: int) -> int:
@@ -131,27 +132,31 @@ def fitting_penalty(shape: DataShape, blocks: bool = False) -> float:
 
     It rises with the facts a relation has, and falls with the answers a question has: they hold each other back. Large KBs keep what was fitted
     before there were blocks, which falls with the facts a pair of entities has instead: where pairs are joined by several relations (FB15k, WN18),
-    one fact of a pair gives the others away, and a model may follow the data closely. Whole matrices of a small KB keep theirs too. Constants and
-    exponents are fits to the best penalties on the valid splits of nine KBs (docs/beyond.md).
+    one fact of a pair gives the others away, and a model may follow the data closely. With blocks one rule passes into the other between 50,000 and
+    250,000 facts. Constants and exponents are fits to the best penalties on the valid splits of nine KBs (docs/beyond.md).
 
-        λ = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
-        λ = 0.0038 · (facts / relations)^0.5 · (2 · facts / questions)^−1  below 50,000 facts, with blocks
-        λ = min(0.05, 0.32 · (facts / entities)^−0.54)                     below 20,000 facts, whole
+        large = 0.0053 · (facts / relations)^0.45 · (facts / pairs)^−2.7
+        small = 0.0038 · (facts / relations)^0.5 · (2 · facts / questions)^−1
+        with blocks: λ = small^(1−w) · large^w, w = ln(facts / 50,000) / ln 5 between 0 and 1
+        whole: λ = large, below 20,000 facts min(0.05, 0.32 · (facts / entities)^−0.54)
     """
     facts = max(1, shape.facts)
     per_relation = facts / max(1, shape.relations)
-    if blocks and facts < MEDIUM_FACTS:
-        penalty = 0.0038 * math.sqrt(per_relation) * shape.questions / (2 * facts)
+    large = 0.0053 * per_relation**0.45 * (facts / max(1, shape.pairs)) ** -2.7
+    if blocks:
+        small = 0.0038 * math.sqrt(per_relation) * shape.questions / (2 * facts)
+        w = min(1.0, max(0.0, math.log(facts / MEDIUM_FACTS) / math.log(LARGE_FACTS / MEDIUM_FACTS)))
+        penalty = small ** (1 - w) * large**w
     elif facts < SMALL_FACTS:
         penalty = min(0.05, 0.32 * (facts / max(1, shape.entities)) ** -0.54)
     else:
-        penalty = 0.0053 * per_relation**0.45 * (facts / max(1, shape.pairs)) ** -2.7
+        penalty = large
     return max(LEAST_PENALTY, round(penalty, 4))
 
 
 FEW_ENTITIES = 1000  # with which comparing is cheap, however long their vectors
 BLOCK_DIM, WHOLE_DIM = 1024, 512  # sizes of vectors on CUDA, for matrices with blocks and for whole ones
-MOST_VECTORS, MOST_MATRICES = 1 << 30, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
+MOST_VECTORS, MOST_MATRICES = 1 << 28, 75_000_000  # numbers of all vectors, and of all matrices, that such sizes may have
 NUMBERS_A_FACT = 25.6  # of a relation's matrix for each fact it has
 SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of blocks below MEDIUM_FACTS; a matrix of fewer blocks than these is whole
 
@@ -159,10 +164,10 @@ SMALL_BLOCK, FEWEST_BLOCKS = 4, 8  # size of blocks below MEDIUM_FACTS; a matrix
 def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: int | None = None) -> tuple[int, int]:
     """Return d and b: the size of vectors, and of the blocks along a matrix's diagonal (0: it is whole); what is given stays.
 
-    A matrix has d·b numbers. Blocks spend them better than a whole matrix of fewer rows: FB15k-237, FB15k and small KBs rank and compose better by
-    far (docs/beyond.md). Below 50,000 facts blocks of 4 are best; beyond, a matrix has some 25 numbers for each fact of its relation, and where
-    these are thousands (WordNet) it is whole. Long vectors cost time in the comparison with all entities, so that they are for CUDA, and for KBs of
-    few entities.
+    A matrix has d·b numbers. Blocks spend them better than a whole matrix of fewer rows: compositions are found far better, and FB15k and small KBs
+    rank far better too (docs/beyond.md). Below 50,000 facts blocks of 4 are as good as any; beyond, a matrix has some 25 numbers for each fact of its
+    relation, and where these are thousands (WordNet) it is whole. Long vectors cost time in the comparison with all entities, so that they are for
+    CUDA, and for KBs of few entities.
     """
     if shape.facts < MEDIUM_FACTS:
         blocks_dim = 512 if shape.entities < FEW_ENTITIES else 128 if shape.facts < SMALL_FACTS else 256
@@ -171,15 +176,17 @@ def fitting_sizes(shape: DataShape, cuda: bool, dim: int | None = None, block: i
     else:
         dim = dim or (large_dim(shape, block) if cuda else whole_dim(shape.facts))
         fitting = fitting_block(shape.facts / max(1, shape.relations), dim)
-    return dim, fitting if block is None else block
+    chosen = fitting if block is None else block
+    return dim, 0 if chosen == dim else chosen  # a single block, as large as the matrix, is a whole one
 
 
 def large_dim(shape: DataShape, block: int | None) -> int:
-    """Return the size of vectors on CUDA: the longest that fits, for matrices with blocks or whole ones."""
+    """Return the size of vectors on CUDA: the longest of which vectors and matrices are not too many numbers, else that of the CPU."""
     fitting = fitting_block(shape.facts / max(1, shape.relations), BLOCK_DIM) if block is None else block
-    if fitting and shape.entities * BLOCK_DIM <= MOST_VECTORS:
-        return BLOCK_DIM
-    return WHOLE_DIM if 2 * shape.relations * WHOLE_DIM**2 <= MOST_MATRICES else whole_dim(shape.facts)
+    for dim, width in [(BLOCK_DIM, fitting)] * (fitting > 0) + [(WHOLE_DIM, WHOLE_DIM)]:
+        if shape.entities * dim <= MOST_VECTORS and 2 * shape.relations * dim * width <= MOST_MATRICES:
+            return dim
+    return whole_dim(shape.facts)
 
 
 def fitting_block(per_relation: float, dim: int) -> int:

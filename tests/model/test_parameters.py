@@ -18,6 +18,7 @@ from relcode.model.parameters import (
     shrink,
     vectors_in_force,
 )
+from relcode.ops.diagonal import identity_like, trace
 from relcode.recipes import recipe
 
 E, S = 300, 6
@@ -47,6 +48,15 @@ def test_matrices_start_as_their_setting_says(initial: str) -> None:
     on_diagonal = matrix_SDD.diagonal(dim1=1, dim2=2).mean().item()
     assert on_diagonal == pytest.approx(0.5 if initial == "identity" else 0.0, abs=0.05)
     assert not torch.equal(matrix_SDD[0], matrix_SDD[1])
+
+
+@pytest.mark.parametrize(("initial", "deviation", "on_diagonal"), [("gaussian", 1.0, 0.0), ("identity", 0.5, 0.5), ("small", 1 / 8, 0.0)])
+def test_blocks_start_with_numbers_of_the_same_size(initial: str, deviation: float, on_diagonal: float) -> None:
+    matrix_SDD = first(initial=initial, block=8).matrix_SDD
+    assert matrix_SDD.shape == (S, 32, 8)
+    own_SDD = matrix_SDD - on_diagonal * identity_like(matrix_SDD)
+    assert own_SDD.std().item() == pytest.approx(deviation / math.sqrt(32), rel=0.1)
+    assert trace(matrix_SDD).mean().item() / 32 == pytest.approx(on_diagonal, abs=0.05)
 
 
 def test_the_coder_starts_with_b_as_a_transposed() -> None:

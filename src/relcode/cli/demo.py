@@ -63,7 +63,7 @@ def print_findings(model: Model, found: Findings) -> None:
     heading("Ten facts that are not in the data")
     rows = [(one.head, one.relation, one.tail, one.score, one.likelihood) for one in found.new_facts]
     print_table(("head", "relation", "tail", "score", "likelihood"), rows, right=("score", "likelihood"))
-    say("(likelihood: share of the answers to both of its questions; not calibrated, and not every one is true)")
+    say("(guesses to check, and some are wrong; likelihood: share of the answers to both of its questions, not yet a calibrated probability)")
     if found.codes is not None:
         print_codes(found.codes, HEATMAP_ROWS)
     _print_compositions(found.compositions, model.dataset.num_directed)
@@ -78,7 +78,8 @@ def print_findings(model: Model, found: Findings) -> None:
         example = found.compositions.supported[0]
         known = example.known[0].head if example.known else ""
         say(f"  {relcode} predict {model.folder} --head {_quoted(known)} --path {_quoted(example.path)}")
-    say(f"  {relcode} evaluate {model.folder} --relations")
+    say(f"  {relcode} suggest {model.folder} --top 1 --reason")
+    say(f"  {relcode} explore {model.folder}")
 
 
 def _command() -> str:

@@ -19,7 +19,7 @@ def fit_settings(settings: Settings, dataset: Dataset) -> Settings:
         check_nce(settings)
     shape, cuda = shape_of(dataset), on_cuda(settings.training.device)
     if settings.model.objective == "softmax":  # its own rules first
-        fitted = fit_softmax(one_block_is_whole(settings), shape, cuda)
+        fitted = fit_softmax(settings, shape, cuda)
         check_blocks(fitted, chosen=settings.model.dim is None)
         return fit_to_device(fit_to_data(fitted, shape.facts), cuda)
     whole = replace(settings, model=replace(settings.model, block=0))
@@ -38,12 +38,6 @@ def check_nce(settings: Settings) -> None:
         raise SettingError(f"{asked} is for walks, and there are none: take a recipe with paths (base+comp, joint+comp), or sampling.path_mean=1")
     if sampling.relation_noise and settings.updates.path_matrices != "one":
         raise SettingError("sampling.relation_noise=true needs updates.path_matrices=one: a path's noises leave it behind the one matrix it updates")
-
-
-def one_block_is_whole(settings: Settings) -> Settings:
-    """Return the settings with a single block, as large as the matrix, called what it is: a whole matrix."""
-    single = settings.model.block is not None and settings.model.block == settings.model.dim
-    return replace(settings, model=replace(settings.model, block=0)) if single else settings
 
 
 def check_blocks(settings: Settings, chosen: bool) -> None:

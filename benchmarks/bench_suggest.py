@@ -181,7 +181,7 @@ def main() -> None:
     preparing = time.perf_counter() - start
     searches = []
     for relation in dataset.train[:, 1].unique().tolist()[: arguments.relations]:
-        shifts = SHIFTS if calibrators is None else calibrators.shifts(relation, candidates)
+        shifts = SHIFTS if calibrators is None else calibrators.shifts(relation)
         shifts = Shifts() if arguments.uncalibrated else shifts
         searches.append(Search(relation=relation, top=arguments.top, any_type=arguments.any_type, shifts=shifts))
     record = {

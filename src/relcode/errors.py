@@ -23,6 +23,11 @@ from difflib import get_close_matches
 MOST_LISTED = 12  # where no more names than this are known, all of them are listed
 
 
+def counted(number: int, thing: str) -> str:
+    """Write a number of things for a message: 1 fact, 1,200 facts."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 class RelcodeError(Exception):
     """A mistake its user can mend; the message is one line."""
 

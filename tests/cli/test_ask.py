@@ -94,7 +94,7 @@ def test_an_unseen_entity_is_said(relcode, tmp_path: Path) -> None:
     assert result.code == 0 and "'z' never occurred in training" in result.err and "no answers" in result.out
     assert "note" in json.loads(relcode("predict", tmp_path / "run", "--head", "z", "--relation", "r", "--json").out)
     result = relcode("evaluate", tmp_path / "run")
-    assert result.code == 0 and "seen only" in result.out and "1 facts hold an entity never trained" in result.err
+    assert result.code == 0 and "seen only" in result.out and "1 fact holds an entity never trained" in result.err
 
 
 def test_score_gives_each_fact_its_score_and_ranks(relcode, family_run: Path, tmp_path: Path) -> None:

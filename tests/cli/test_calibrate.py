@@ -51,3 +51,35 @@ def test_paths_are_shown_both_ways_and_measured(relcode, run: Path) -> None:
 def test_a_picture_that_cannot_be_drawn_is_one_line(relcode, run: Path, tmp_path: Path) -> None:
     result = relcode("calibrate", run, "--png", tmp_path)
     assert result.code == 2 and "is a folder" in result.err and result.err.count("\n") == 1
+
+
+def test_where_it_cannot_be_kept_the_table_is_printed_all_the_same(relcode, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from relcode.errors import OutputError
+    from relcode.explore import probability
+
+    def refuse(*_: object) -> None:
+        raise OutputError("cannot write: read-only")
+
+    monkeypatch.setattr(probability, "write_text", refuse)
+    result = relcode("calibrate", run)
+    assert result.code == 0 and "0.9 to 1.0" in result.out and "not kept, so for now only (cannot write: read-only)" in result.err
+    assert not (run / "calibration.json").exists()
+
+
+def test_few_valid_facts_are_said_in_one_line(relcode, tmp_path: Path) -> None:
+    import relcode as package
+
+    facts = {"train": [(f"h{i}", "r", f"t{i % 3}") for i in range(9)], "valid": [("h0", "r", "t1")]}
+    package.train(package.dataset_from_facts(facts), "base", out=tmp_path / "run", dim=4, epochs=5, edges=16, tile=4, progress=False, device="cpu")
+    for command in ("suggest", "calibrate"):
+        result = relcode(command, tmp_path / "run")
+        assert result.code == 0 and "only 1 valid fact: probabilities are rough" in result.err
+    assert "(1 fact, 9 others; 0 valid facts are not among the candidates)" in result.out
+    assert json.loads(relcode("calibrate", tmp_path / "run", "--json").out)["caution"].startswith("only 1 valid fact")
+
+
+def test_relations_without_a_probability_leave_it_blank(relcode, run: Path) -> None:
+    assert relcode("calibrate", run).code == 0
+    shown = relcode("predict", run, "--head", "Ada_4", "--tail", "Bob_2", "--top", 12)
+    rows = json.loads(relcode("predict", run, "--head", "Ada_4", "--tail", "Bob_2", "--top", 12, "--json").out)["answers"]
+    assert None in [one["probability"] for one in rows] and "probability" in shown.out and "None" not in shown.out

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_the_family_is_calibrated_and_the_calibration_is_kept(calibrated: Path) 
     assert found.measured.after.brier < found.measured.before.brier
     tree = json.loads((calibrated / FILE).read_text(encoding="utf-8"))
     assert tree == json.loads(json.dumps(found.to_json(model.dataset.relations.names)))
-    assert tree["relations"].keys() <= set(model.dataset.relations.names) and tree["weights_sha256"] == model.run.status.best_sha256
+    assert list(tree["relations"]) == list(model.dataset.relations.names) and tree["weights_sha256"] == model.run.status.best_sha256
     assert found.against == tree["against"] and "calibrated against the valid split" in found.against
 
 
@@ -98,14 +99,32 @@ def test_a_calibration_of_other_weights_does_not_count(calibrated: Path, tmp_pat
     assert relcode.load(folder, device="cpu").calibration is None
 
 
+def test_a_calibration_of_the_first_format_is_made_again(calibrated: Path, tmp_path: Path) -> None:
+    folder = fresh(calibrated, tmp_path)
+    tree = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    (folder / FILE).write_text(json.dumps({"format": 1, "weights_sha256": tree["weights_sha256"], "shared": {}}), encoding="utf-8")
+    model = relcode.load(folder, device="cpu")
+    assert model.calibration is None and "calibrated on the valid split, once" in ensure_calibration(model)
+    assert json.loads((folder / FILE).read_text(encoding="utf-8")) == tree
+
+
+def test_few_valid_facts_are_said(calibrated: Path) -> None:
+    found = relcode.load(calibrated, device="cpu").calibration
+    assert found is not None
+    assert replace(found, facts=1, missed=0).caution.startswith("only 1 valid fact: probabilities are rough")
+    assert replace(found, facts=30, missed=19).caution.startswith("only 49 valid facts: ")
+    assert replace(found, facts=30, missed=20).caution == ""
+    assert replace(found, facts=1, missed=1).to_json(["r"] * len(found.calibrators.of_relation))["caution"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"format": 99},
-        {"shared": {"slope": -1.0, "head": 0.0, "tail": 0.0, "intercept": 0.0}},
-        {"shared": {"slope": 1.0}},
-        {"shared": {"slope": float("nan"), "head": 0.0, "tail": 0.0, "intercept": 0.0}},
-        {"relations": {"nobody": {"slope": 1.0, "head": 0.0, "tail": 0.0, "intercept": 0.0}}},
+        {"relations": {}},
+        {"parent": {"slope": -1.0, "head": 0.0, "tail": 0.0, "intercept": 0.0}},
+        {"parent": {"slope": 1.0}},
+        {"parent": {"slope": float("nan"), "head": 0.0, "tail": 0.0, "intercept": 0.0}},
         {"other_type": 3.0},
         {"population": None},
     ],
@@ -114,6 +133,8 @@ def test_a_calibration_of_other_weights_does_not_count(calibrated: Path, tmp_pat
 def test_a_damaged_calibration_is_one_line(calibrated: Path, tmp_path: Path, change: dict[str, object]) -> None:
     folder = fresh(calibrated, tmp_path)
     tree = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    if "parent" in change:
+        change = {"relations": tree["relations"] | change}
     (folder / FILE).write_text(json.dumps(tree | change), encoding="utf-8")
     with pytest.raises(RunError, match=r"calibration\.json"):
         _ = relcode.load(folder, device="cpu").calibration

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relcode.cli.show import heading, notice, print_json, print_table, print_tsv, say
-from relcode.errors import SettingError
+from relcode.errors import SettingError, counted
 
 if TYPE_CHECKING:
     from relcode.evaluation.metrics import Metrics
@@ -56,7 +56,7 @@ def evaluate(
         print_json(report.to_json(relations))
         return
     facts = len(model.dataset.split(split))
-    say(f"{model.dataset.name} {split}, protocol {report.protocol.name}: {facts:,} facts, each asked for its head and its tail")
+    say(f"{model.dataset.name} {split}, protocol {report.protocol.name}: {counted(facts, 'fact')}, each asked for its head and its tail")
     print_report(report, relations)
 
 
@@ -79,7 +79,8 @@ def print_report(report: Report, relations: bool = False) -> None:
     rows = {"both": report.both, "head": report.head, "tail": report.tail}
     if report.both.unseen:
         rows["seen only"] = report.seen_only
-        notice(f"{report.both.unseen:,} facts hold an entity never trained; the last row leaves them out")
+        holds = "holds" if report.both.unseen == 1 else "hold"
+        notice(f"{counted(report.both.unseen, 'fact')} {holds} an entity never trained; the last row leaves these out")
     print_metrics("queries", rows)
     ties = report.both.ties
     if ties.mrr_optimistic - ties.mrr_pessimistic > 5e-4:

@@ -9,10 +9,10 @@ import typer
 
 from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
 from relcode.cli.show import console, heading, notice, print_json, say
-from relcode.errors import SettingError
+from relcode.errors import SettingError, counted
 
 if TYPE_CHECKING:
-    from relcode.explore.probability import Calibration
+    from relcode.explore.probability import Calibration, Measured
 
 
 def register(app: typer.Typer) -> None:
@@ -29,42 +29,51 @@ def calibrate(
 ) -> None:
     """Calibrate probabilities on valid and measure them on test.
 
-    Keeps them with the run, so that predict, score and suggest show them. Prints what they are calibrated against, the expected calibration error
-    before and after, and the reliability picture.
+    Keeps them with the run, so that predict, score and suggest show them; where its folder cannot be written, it says so. Prints what they are
+    calibrated against, the expected calibration error before and after, and the reliability picture.
     """
     from relcode.explore.model import Model
-    from relcode.explore.probability import FILE
     from relcode.explore.probability import calibrate as calibrate_model
+    from relcode.explore.probability import keep_calibration
 
     if png is not None and png.is_dir():
         raise SettingError(f"{png} is a folder: give a file to draw into")
     model = Model.open(run, device)
-    found = calibrate_model(model, memory)
+    found = calibrate_model(model, memory, store=False)
+    kept = keep_calibration(model, found)
     if png is not None:
         _draw(found, model.dataset.name, png)
     if json:
         print_json(found.to_json(model.dataset.relations.names))
-        return
-    print_calibration(found)
-    notice(f"kept in {model.folder / FILE}")
+    else:
+        print_calibration(found)
+    if found.caution:
+        notice(found.caution)
+    notice(kept)
 
 
 def print_calibration(found: Calibration) -> None:
     """Print what probabilities mean and how well they fit."""
     from relcode.plots.reliability import reliability_lines
 
-    say(f"{found.against} ({found.facts:,} facts, {found.others:,} others; {found.missed:,} valid facts are not among the candidates).")
+    missed = f"{counted(found.missed, 'valid fact')} {'is' if found.missed == 1 else 'are'} not among the candidates"
+    say(f"{found.against} ({_sizes(found)}; {missed}).")
     if found.measured is None:
         notice("there is no test split, so nothing was measured")
         return
     told = found.measured
     before, after = told.before, told.after
-    say(f"On test ({told.facts:,} facts, {told.others:,} others): expected calibration error {before.error:.4f} before, {after.error:.4f} after;")
+    say(f"On test ({_sizes(told)}): expected calibration error {before.error:.4f} before, {after.error:.4f} after;")
     say(f"Brier score {before.brier:.4f} before, {after.brier:.4f} after (before: the share of both questions' answers as it is).")
     heading("How probabilities fit, on test")
     screen = console()
     for line in reliability_lines(after, ascii_only=not screen.encoding.startswith("utf")):
         say(line)
+
+
+def _sizes(one: Calibration | Measured) -> str:
+    """Say how many of a population are facts."""
+    return f"{counted(one.facts, 'fact')}, {counted(one.others, 'other')}"
 
 
 def _draw(found: Calibration, name: str, png: Path) -> None:

@@ -127,7 +127,9 @@ def has_terminal() -> bool:
 
 
 def _written(value: object) -> str:
-    """Write a value for people: fractions with three or four digits, whole numbers with separators, yes for true."""
+    """Write a value for people: fractions with three or four digits, whole numbers with separators, yes for true, nothing for None."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):

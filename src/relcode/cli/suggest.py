@@ -13,7 +13,7 @@ import typer
 
 from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
 from relcode.cli.show import has_terminal, notice, notices, print_json, print_table, say
-from relcode.errors import SettingError
+from relcode.errors import SettingError, counted
 
 if TYPE_CHECKING:
     from relcode.explore.suggest import Suggester, Suggestion
@@ -31,7 +31,7 @@ def suggest(
     run: RunArgument,
     relation: Annotated[list[str] | None, typer.Option(help="Only facts of this relation (again for more); ^R turns --head into tails.")] = None,
     head: Annotated[list[str] | None, typer.Option(help="Only facts with this head (again for more).")] = None,
-    top: Annotated[int, typer.Option(help="How many facts of each relation.")] = 100,
+    top: Annotated[int, typer.Option(help="The best N of each relation.", metavar="N")] = 100,
     min_probability: Annotated[float, typer.Option(help="Only facts at least this probable.")] = 0.0,
     any_type: Annotated[bool, typer.Option("--any-type", help="Entities unlike a relation's heads and tails, too.")] = False,
     reason: Annotated[bool, typer.Option("--reason", help="Add the best path of training facts that supports each.")] = False,
@@ -43,14 +43,18 @@ def suggest(
 ) -> None:
     """List the most probable facts that are not in the knowledge base.
 
-    Candidates look like the heads and tails that a relation has in training. Shows the best 20; --out writes all, --json prints all, a line each.
+    Candidates look like the heads and tails that a relation has in training. Finds the best --top of each relation and shows the best 20 of them all;
+    --out writes all, --json prints all, a line each.
     """
     from relcode.explore.model import Model
     from relcode.explore.probability import ensure_calibration
     from relcode.explore.suggest import Suggester, Wanted
+    from relcode.formats.facts_out import form_of
 
     if form is not None and out is None:
         raise SettingError("--format is the form of a file: give --out too")
+    if out is not None:
+        form = form_of(out, form)
     wanted = Wanted(
         relations=tuple(relation or ()), heads=tuple(head or ()), top=top, min_probability=min_probability, any_type=any_type, reasons=reason
     )
@@ -71,9 +75,17 @@ def suggest(
         for one in found:
             print_json(one.to_json())
         return
-    print_suggestions(work.with_reasons(found[:SHOWN]) if reason else found[:SHOWN], len(found), reason)
-    if model.calibration is not None:
-        say(f"({model.calibration.against})")
+    _to_screen(work, found, reason)
+
+
+def _to_screen(work: Suggester, found: list[Suggestion], reasons: bool) -> None:
+    """Print the best as a table, and what they are the best of."""
+    shown = found[:SHOWN]
+    print_suggestions(work.with_reasons(shown) if reasons else shown, reasons)
+    if found:
+        say(f"({of_each(work, len(found))}{f'; the best {SHOWN} are shown, --out FILE writes all' if len(found) > SHOWN else ''})")
+    if work.model.calibration is not None:
+        say(f"({work.model.calibration.against})")
 
 
 def _to_file(work: Suggester, out: Path, form: str | None) -> None:
@@ -84,22 +96,24 @@ def _to_file(work: Suggester, out: Path, form: str | None) -> None:
         notice(f"{partial_path(out)} is there: going on with it if it is of the same search")
     with progress_bar("suggesting") as progress:
         count = write_suggestions(work, out, form, progress)
-    say(f"{count:,} suggestions in {out}")
+    say(f"{counted(count, 'suggestion')} in {out} ({of_each(work, count)})")
     if work.model.calibration is not None:
         notice(f"({work.model.calibration.against})")
 
 
-def print_suggestions(found: list[Suggestion], count: int, reasons: bool) -> None:
-    """Print the best suggestions, of ``count``, as a table."""
+def of_each(work: Suggester, count: int) -> str:
+    """Say what so many suggestions are: --top counts for each relation, not for all of them."""
+    return f"the best {work.wanted.top:,} of each relation: {count:,} in {counted(len(work.searches), 'relation')}"
+
+
+def print_suggestions(found: list[Suggestion], reasons: bool) -> None:
+    """Print suggestions as a table."""
     if not found:
         say("no suggestions")
         return
     columns = ["head", "relation", "tail", "probability", "score", *(["reason"] if reasons else [])]
     columns = [name for name in columns if name != "probability" or any(one.probability is not None for one in found)]
-    rows = [["" if getattr(one, name) is None else getattr(one, name) for name in columns] for one in found]
-    print_table(columns, rows, right=("probability", "score"))
-    if count > len(found):
-        say(f"(the best {len(found)} of {count:,}; --out FILE writes all)")
+    print_table(columns, [[getattr(one, name) for name in columns] for one in found], right=("probability", "score"))
 
 
 @contextmanager

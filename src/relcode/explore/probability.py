@@ -31,7 +31,7 @@ from relcode.analysis.calibration import (
     reliability,
 )
 from relcode.analysis.evidence import check_totals, log_share, log_sum_exp
-from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError, UnknownName
+from relcode.errors import DataError, MissingExtra, OutputError, RunError, SettingError, counted
 from relcode.explore.memory import parse_memory
 from relcode.graph.known import KnownAnswers
 from relcode.runs.files import read_json, write_text
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from relcode.runs.run import Run
 
 FILE = "calibration.json"
-FORMAT = 1
+FORMAT = 2  # 1 had weights of its own for relations with valid facts alone: such a file does not count, and the run is calibrated anew
 HOW = "relcode calibrate"
+FEW = 50  # valid facts: with fewer, a share of one half has a standard error of more than 0.07
 
 Progress = Callable[[int, int], None]  # how much is done, of how much
 
@@ -76,21 +77,27 @@ class Calibration:
         """Say in one sentence what the probabilities are calibrated against."""
         ratio = self.others / max(1, self.facts)
         return (
-            f"probabilities are calibrated against the valid split: of each relation, the {self.per_fact} best candidates of the right type "
-            f"for each valid fact, 1 fact to {ratio:.0f} others; what no split states counts as false"
+            f"probabilities are calibrated against the valid split: of each relation, the best candidates of the right type, {self.per_fact} for "
+            f"each valid fact that it has or that can be expected of it, 1 fact to {ratio:.0f} others; what no split states counts as false"
         )
+
+    @property
+    def caution(self) -> str:
+        """Say in one line that there was little to calibrate with; nothing where there was enough."""
+        valid = self.facts + self.missed
+        return f"only {counted(valid, 'valid fact')}: probabilities are rough; calibrate with {FEW} or more to rely on them" if valid < FEW else ""
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Return plain values; ``names`` are those of the relations."""
-        own = {names[relation]: asdict(one) for relation, one in sorted(self.calibrators.own.items())}
+        relations = {name: asdict(one) for name, one in zip(names, self.calibrators.of_relation, strict=True)}
         return {
             "format": FORMAT,
             "weights_sha256": self.weights,
             "against": self.against,
+            "caution": self.caution,
             "population": {"split": "valid", "per_fact": self.per_fact, "facts": self.facts, "others": self.others, "missed": self.missed},
-            "shared": asdict(self.calibrators.shared),
             "other_type": self.calibrators.other,
-            "relations": own,
+            "relations": relations,
             "measured": None if self.measured is None else asdict(self.measured),
         }
 
@@ -100,23 +107,33 @@ def calibrate(model: Model, memory: int | str | None = None, store: bool = True)
     data = model.dataset
     if not len(data.valid):
         raise DataError(f"{data.name} has no facts in its valid split, so there is nothing to calibrate with: train on data with a valid split")
-    calibrators, fitted = fit_split(_finder(model, ("train", "test"), memory), data.valid)
+    calibrators, fitted = fit_split(_finder(model, ("train", "test"), memory), data.train, data.valid)
     measured = _measure(model, calibrators, memory) if len(data.test) else None
     found = Calibration(calibrators, PER_FACT, fitted.facts, fitted.others, fitted.missed, measured, weights_of(model.run))
     if store:
         store_calibration(model, found)
-        model.__dict__["calibration"] = found  # what the model had looked up before is out of date
     return found
 
 
 def store_calibration(model: Model, found: Calibration) -> None:
-    """Keep a calibration with the run."""
+    """Keep a calibration with the run, and make it the model's."""
     write_text(model.folder / FILE, json.dumps(found.to_json(model.dataset.relations.names), indent=2, ensure_ascii=False) + "\n")
+    model.__dict__["calibration"] = found  # what the model had looked up before is out of date
+
+
+def keep_calibration(model: Model, found: Calibration) -> str:
+    """Make a calibration the model's, and keep it with the run if its folder can be written; return a few words on that."""
+    try:
+        store_calibration(model, found)
+    except OutputError as error:
+        model.__dict__["calibration"] = found
+        return f"not kept, so for now only ({error})"
+    return f"kept in {model.folder / FILE}"
 
 
 def _measure(model: Model, calibrators: Calibrators, memory: int | str | None) -> Measured:
     """Compare with the test split, in a population gathered as that of valid was."""
-    tested = population(_finder(model, ("train", "valid"), memory), model.dataset.test, calibrators)
+    tested = population(_finder(model, ("train", "valid"), memory), model.dataset.train, model.dataset.test, calibrators)
     before = reliability(tested.input_X3[:, 0].exp(), tested.true_X)
     after = reliability(calibrators.probabilities(tested.relation_X, tested.input_X3, torch.zeros_like(tested.true_X)), tested.true_X)
     return Measured("test", tested.facts, tested.others, tested.missed, before, after)
@@ -145,24 +162,25 @@ def weights_of(run: Run) -> str:
 
 
 def load_calibration(model: Model) -> Calibration | None:
-    """Read a run's calibration; None where it has none, or one of other weights (the run was trained further since)."""
+    """Read a run's calibration; None where it has none, one of other weights (the run was trained further since), or one of an older format."""
     path = model.folder / FILE
     if not path.is_file():
         return None
     tree = read_json(path)
+    if tree.get("format") == 1:
+        return None
     if tree.get("format") != FORMAT:
         raise RunError(f"{path} has calibration format {tree.get('format')!r}, this relcode reads {FORMAT}: make it again with {HOW} {model.folder}")
     if tree.get("weights_sha256") != weights_of(model.run):
         return None
     try:
         return _read(tree, model)
-    except (KeyError, TypeError, ValueError, UnknownName) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path} is damaged ({type(error).__name__}: {error}): make it again with {HOW} {model.folder}") from None
 
 
 def _read(tree: dict[str, Any], model: Model) -> Calibration:
-    relations = model.dataset.relations
-    own = {relations.index(name): _read_calibrator(values) for name, values in tree["relations"].items()}
+    of_relation = tuple(_read_calibrator(tree["relations"][name]) for name in model.dataset.relations.names)
     counts = tree["population"]
     measured = tree["measured"]
     if measured is not None:
@@ -171,7 +189,7 @@ def _read(tree: dict[str, Any], model: Model) -> Calibration:
     other = float(tree["other_type"])
     if not -math.inf < other <= 0:
         raise ValueError(f"other_type cannot be {other}")
-    calibrators = Calibrators(_read_calibrator(tree["shared"]), own, other)
+    calibrators = Calibrators(of_relation, other)
     sizes = {name: int(counts[name]) for name in ("per_fact", "facts", "others", "missed")}
     return Calibration(calibrators=calibrators, measured=measured, weights=str(tree["weights_sha256"]), **sizes)
 
@@ -229,9 +247,8 @@ def answer_probabilities(model: Model, head: int, relation: int, answers: Sequen
     back_asked = torch.bincount(row_Y[entity_Y != head], minlength=len(answers)) > 0
     if relation >= model.dataset.num_relations:  # (h, ^r, t) is the fact (t, r, h)
         relation, asked, back_asked = inverse, back_asked, asked
-    relation_X = torch.full_like(answer_X, relation)
-    input_X3 = inputs_of(candidates, relation_X, evidence_X.cpu(), asked, back_asked)
-    probability_X = torch.sigmoid(calibration.calibrators.of(relation).log_odds(input_X3))
+    input_X3 = inputs_of(evidence_X.cpu(), asked, back_asked)
+    probability_X = torch.sigmoid(calibration.calibrators.of_relation[relation].log_odds(input_X3))
     return [one if typed and bool(head_typed) else None for one, typed in zip(probability_X.tolist(), typed_X.tolist(), strict=True)]
 
 
@@ -246,12 +263,7 @@ def ensure_calibration(model: Model, memory: int | str | None = None) -> str:
         found = calibrate(model, memory, store=False)
     except (MissingExtra, DataError) as error:
         return f"no probabilities, only scores: {error}"
-    model.__dict__["calibration"] = found
-    try:
-        store_calibration(model, found)
-    except OutputError as error:
-        return f"calibrated for now only ({error})"
-    return f"calibrated on the valid split, once; kept in {model.folder / FILE} (relcode calibrate shows how well it fits)"
+    return f"calibrated on the valid split, once; {keep_calibration(model, found)} (relcode calibrate shows how well it fits)"
 
 
 def how_to_calibrate(folder: Path) -> str:

@@ -107,7 +107,11 @@ class Suggester:
         for search in self.searches:
             if not len(self.model.candidates.heads(search.relation)):
                 yield f"no training fact has the relation {data.relations[search.relation]}, so nothing can be suggested of it"
-        if self.wanted.any_type and self.model.calibration is not None:
+        if self.model.calibration is None:
+            return
+        if self.model.calibration.caution:
+            yield self.model.calibration.caution
+        if self.wanted.any_type:
             yield "entities unlike a relation's heads and tails had no part in the calibration: facts with them have no probability, and come last"
 
     def _search(self, relation: int, entity_X: Tensor | None, twice: bool) -> Search:
@@ -125,7 +129,7 @@ class Suggester:
         if calibration is None:
             return search
         least = calibration.calibrators.least_worth(relation % R, wanted.min_probability)
-        return replace(search, least=least, shifts=calibration.calibrators.shifts(relation % R, self.model.candidates))
+        return replace(search, least=least, shifts=calibration.calibrators.shifts(relation % R))
 
     def at_least(self, search: Search, other: Suggestion | None) -> Search:
         """Return a search that leaves out what is less probable than another suggestion: looking for that is in vain."""
@@ -155,7 +159,7 @@ class Suggester:
         probability: Sequence[float | None] = [None] * len(pairs)
         if calibration is not None:
             relation_X = torch.full_like(pairs.head_X, relation)
-            input_X3 = inputs_of(self.model.candidates, relation_X, pairs.evidence_X, pairs.head_asked_X, pairs.tail_asked_X)
+            input_X3 = inputs_of(pairs.evidence_X, pairs.head_asked_X, pairs.tail_asked_X)
             probability = calibration.calibrators.probabilities(relation_X, input_X3, pairs.other_X).tolist()
         numbers = (pairs.head_X.tolist(), pairs.tail_X.tolist(), pairs.score_X.tolist(), pairs.evidence_X.tolist())
         for head, tail, score, evidence, probable, other in zip(*numbers, probability, pairs.other_X.tolist(), strict=True):

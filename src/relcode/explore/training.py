@@ -11,7 +11,7 @@ from typing import Any
 
 from relcode import experiment
 from relcode.config import Settings, options
-from relcode.errors import SettingError, suggestion
+from relcode.errors import SettingError, counted, suggestion
 from relcode.experiment import Advanced, Event, Finished, Started, Validated
 from relcode.explore.memory import check_memory, is_memory_error, not_enough_memory
 from relcode.explore.model import Model
@@ -132,7 +132,8 @@ def describe_event(event: Event) -> str:
     if isinstance(event, Started):
         data = event.run.about["data"]
         goes_on = f", from step {event.step:,}" if event.step else ""
-        return f"training {event.run.settings.recipe} on {data['name']} ({data['train']:,} facts, {event.device}{goes_on}) into {event.run.folder}"
+        facts = counted(data["train"], "fact")
+        return f"training {event.run.settings.recipe} on {data['name']} ({facts}, {event.device}{goes_on}) into {event.run.folder}"
     if isinstance(event, Advanced):
         return f"epoch {event.epoch:.1f}/{event.epochs} · {describe_losses(event)} · {duration(event.seconds_left)} left"
     if isinstance(event, Validated):

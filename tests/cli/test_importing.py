@@ -43,6 +43,18 @@ def test_an_imported_dataset_is_like_any_other(relcode: Command, tmp_path: Path)
     assert relcode("datasets", "check", tmp_path / "d").out.splitlines()[-1] == "no leaks found"
 
 
+def test_import_warns_of_a_header_and_of_names_that_are_nearly_the_same(relcode: Command, tmp_path: Path) -> None:
+    (tmp_path / "de.csv").write_text("Subjekt;Prädikat;Objekt\nAcme;r;b\n Acme;r;c\nb;r;c\n", encoding="utf-8")
+    done = relcode("import", tmp_path / "de.csv", "--out", tmp_path / "d", "--no-split")
+    assert done.code == 0, done.err
+    warnings = [line for line in done.out.splitlines() if line.startswith("warning: ")]
+    assert "the first row (Subjekt, Prädikat, Objekt) is read as a fact" in warnings[0] and "--header" in warnings[0]
+    assert ": 1, such as 'Acme' and ' Acme'; they are kept apart, see relcode datasets check" in warnings[1] and len(warnings) == 2
+    assert done.out.count("Subjekt") == 1
+    again = relcode("import", tmp_path / "de.csv", "--out", tmp_path / "e", "--no-split", "--header", "--json")
+    assert json.loads(again.out)["facts"]["train"] == 3 and len(json.loads(again.out)["warnings"]) == 1
+
+
 def test_split_by_share_and_by_time(relcode: Command, tmp_path: Path) -> None:
     source = ring(tmp_path / "ring.csv")
     columns = ("--head", "from", "--relation", "kind", "--tail", "to")

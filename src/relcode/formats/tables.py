@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -18,6 +18,7 @@ from relcode.errors import DataError, SettingError
 from relcode.formats.columns import Columns, choose_columns
 from relcode.formats.reading import Batch, ReadOptions, Tally, clean_batch, shown
 from relcode.formats.rows import CheckedText
+from relcode.graph.headers import FEWEST_ROWS, come_again, never_again
 
 LOOKED_AT_LINE = 1 << 16  # characters of the first line
 BATCH_ROWS = 1 << 16
@@ -34,7 +35,7 @@ class _Text:
     delimiter: str
     quoted: bool
     columns: Columns
-    width: int
+    first: Sequence[str]  # the fields of the first row
 
 
 def read_text_table(stream: BinaryIO, form: str, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
@@ -43,7 +44,23 @@ def read_text_table(stream: BinaryIO, form: str, tally: Tally, options: ReadOpti
     if not text.beginning.strip():
         raise DataError(f"{tally.source}: empty; expected rows of head, relation and tail")
     layout = _layout(text.beginning, form, tally, options)
-    yield from _batches(_parsed(text, layout, tally, options), layout.columns, tally, first_row=1 + int(layout.columns.header))
+    batches = _batches(_parsed(text, layout, tally, options), layout.columns, tally, first_row=1 + int(layout.columns.header))
+    yield from batches if layout.columns.header or options.header is not None else _suspecting(batches, layout, tally)
+
+
+def _suspecting(batches: Iterable[Batch], layout: _Text, tally: Tally) -> Iterator[Batch]:
+    """Pass batches on, and warn at the end where the names of the first row never came again: they may be those of the columns."""
+    names, rows, alone = [layout.first[number] for number in layout.columns.numbers[:3] if number is not None], 0, True
+    for batch in batches:
+        columns: list[Any] = [batch.head, batch.relation, batch.tail]
+        if not rows and len(batch):
+            alone = [column[0].as_py() for column in columns] == names
+            columns = [column[1:] for column in columns]
+        alone = alone and not come_again(names, columns)
+        rows += len(batch)
+        yield batch
+    if alone and rows >= FEWEST_ROWS:
+        tally.warnings.append(never_again([shown(name) for name in names], "read it again with --header"))
 
 
 def _parsed(text: CheckedText, layout: _Text, tally: Tally, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -51,7 +68,7 @@ def _parsed(text: CheckedText, layout: _Text, tally: Tally, options: ReadOptions
     wanted = [f"f{number}" for number in layout.columns.numbers if number is not None]
     parse = {"quote_char": '"' if layout.quoted else False, "double_quote": layout.quoted, "newlines_in_values": layout.quoted}
     convert = pacsv.ConvertOptions(include_columns=wanted, column_types={name: TEXT for name in wanted}, strings_can_be_null=False)
-    names, rows, is_header = [f"f{number}" for number in range(layout.width)], 0, layout.columns.header
+    names, rows, is_header = [f"f{number}" for number in range(len(layout.first))], 0, layout.columns.header
     for block in text.blocks(layout.delimiter):
         if is_header:
             block, rows, is_header = FIRST_LINE.sub(b"", block, count=1), 1, False
@@ -104,7 +121,7 @@ def _layout(beginning: bytes, form: str, tally: Tally, options: ReadOptions) -> 
     if form == "csv" and not options.delimiter and delimiter != ",":
         tally.notes.append(f"fields are separated by {delimiter!r} (guessed)")
     columns = choose_columns(fields, options, tally, is_header=None)
-    return _Text(delimiter, quoted, columns, len(fields))
+    return _Text(delimiter, quoted, columns, fields)
 
 
 def _fields(line: str, delimiter: str, quoted: bool, source: str) -> list[str]:

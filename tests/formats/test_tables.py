@@ -48,6 +48,8 @@ def read(text: str | bytes, form: str = "csv", **options: object) -> tuple[list[
         ("\ufeffa,r,b\r\n\r\nc,r,d\r", "csv", {}, [("a", "r", "b"), ("c", "r", "d")]),
         ("a,r,b\nNA,r,null\n", "csv", {}, [("a", "r", "b"), ("NA", "r", "null")]),
         ("0012,r,1.0\n", "csv", {}, [("0012", "r", "1.0")]),
+        ('{"a": 1}\tr\t[1, 2]\n', "tsv", {}, [('{"a": 1}', "r", "[1, 2]")]),
+        ("[a],r,{b}\n", "csv", {}, [("[a]", "r", "{b}")]),
     ],
 )
 def test_tables_of_text_by_hand(text: str, form: str, options: dict[str, object], facts: list[Fact]) -> None:

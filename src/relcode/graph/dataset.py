@@ -22,6 +22,7 @@ from relcode.graph.headers import FEWEST_ROWS, ROLES, come_again, never_again, r
 from relcode.graph.lines import read_blocks
 from relcode.graph.split import HELD_OUT_SHARE, SPLIT_SEED, split_facts
 from relcode.graph.store import is_store, read_store, write_store
+from relcode.graph.unpack import JSON_ENDINGS, json_refused
 from relcode.graph.vocab import Vocab
 
 # Files that formats/ knows, and that cannot be taken for tab-separated facts.
@@ -217,6 +218,8 @@ def _like_a_header(table: pa.Table) -> list[str]:
 
 def _load_file(entry: CatalogueEntry) -> Dataset:
     """Load one file of facts, which is split."""
+    if entry.path.name.lower().endswith(JSON_ENDINGS):
+        raise json_refused(entry.path)
     if entry.path.name.lower().endswith(FOREIGN):
         raise DataError(f"{entry.path}: not a file of tab-separated facts; make a dataset of it with relcode import {entry.path} --out DATASET")
     table, warnings = _without_header(read_facts(entry.path), entry.path)

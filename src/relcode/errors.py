@@ -17,6 +17,7 @@ A message is one line that says what was given, what is allowed and what to do. 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -74,6 +75,16 @@ class ExistsAlready(OutputError):
     def __init__(self, place: object) -> None:
         """Say which, and what to do."""
         super().__init__(f"{place} exists already: choose another place with --out, or remove it first")
+
+
+class CannotWrite(OutputError):
+    """A place that the system will not write to."""
+
+    def __init__(self, place: object, error: Exception, instead: str = "choose another place with --out") -> None:
+        """Say which, why, and what to do: free space where there is none, or do something ``instead``."""
+        is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        super().__init__(f"cannot write {place}: {reason}; {'free space there, or ' if is_full else ''}{instead}")
 
 
 class MissingExtra(RelcodeError):

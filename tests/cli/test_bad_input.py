@@ -190,3 +190,14 @@ def test_facts_to_score_that_cannot_be_read(refused, family_run: Path, tmp_path:
     (tmp_path / "facts.tsv").write_text("Ada_4\tparent\n")
     refused(("score", family_run, tmp_path / "facts.tsv"), "facts.tsv, line 1: 2 fields")
     refused(("score", family_run, tmp_path / "missing.tsv"), "missing.tsv: no such file")
+
+
+@pytest.mark.parametrize("name", ["facts.json", "facts.jsonl", "facts.json.gz", "facts.csv", "facts.tsv", "facts.txt", "facts.foo"])
+@pytest.mark.parametrize("text", ['{"head": "a", "relation": "r", "tail": "b"}\n', '[\n\t{"head": "a"}]\n', '["a", "r", "b"]\n'])
+def test_json_is_not_taken_for_a_table(refused, family_run: Path, tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    refused(("import", path, "--out", tmp_path / "d", "--no-split"), f"{name}: JSON is not read", "CSV", "RDF")
+    if name != "facts.csv" and name != "facts.foo":
+        refused(("train", path, "--out", tmp_path / "d"), f"{name}: JSON is not read")
+        refused(("score", family_run, path), f"{name}: JSON is not read")

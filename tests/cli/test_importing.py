@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,18 @@ def test_an_imported_dataset_is_like_any_other(relcode: Command, tmp_path: Path)
     assert relcode("datasets", "check", tmp_path / "d").out.splitlines()[-1] == "no leaks found"
 
 
+def test_import_warns_of_a_header_and_of_names_that_are_nearly_the_same(relcode: Command, tmp_path: Path) -> None:
+    (tmp_path / "de.csv").write_text("Subjekt;Prädikat;Objekt\nAcme;r;b\n Acme;r;c\nb;r;c\n", encoding="utf-8")
+    done = relcode("import", tmp_path / "de.csv", "--out", tmp_path / "d", "--no-split")
+    assert done.code == 0, done.err
+    warnings = [line for line in done.out.splitlines() if line.startswith("warning: ")]
+    assert "the first row (Subjekt, Prädikat, Objekt) is read as a fact" in warnings[0] and "--header" in warnings[0]
+    assert ": 1, such as 'Acme' and ' Acme'; they are kept apart, see relcode datasets check" in warnings[1] and len(warnings) == 2
+    assert done.out.count("Subjekt") == 1
+    again = relcode("import", tmp_path / "de.csv", "--out", tmp_path / "e", "--no-split", "--header", "--json")
+    assert json.loads(again.out)["facts"]["train"] == 3 and len(json.loads(again.out)["warnings"]) == 1
+
+
 def test_split_by_share_and_by_time(relcode: Command, tmp_path: Path) -> None:
     source = ring(tmp_path / "ring.csv")
     columns = ("--head", "from", "--relation", "kind", "--tail", "to")
@@ -59,6 +72,8 @@ def test_split_by_share_and_by_time(relcode: Command, tmp_path: Path) -> None:
         (["import", "ring.csv", "--out", "d"], "say with --head, --relation and --tail which are meant"),
         (["import", "ring.csv", "--out", "here"], "here exists already"),
         (["import", "none.csv", "--out", "d"], "none.csv: no such file"),
+        (["import", "-", "--out", "d"], "standard input is called /dev/stdin"),
+        (["import", "ring.csv", "--out", "d", "--tail", "too"], "no column 'too': did you mean 'to'"),
         (["import", "ring.csv"], "Missing option '--out'"),
         (["import", "ring.csv", "--out", "d", "--most", "plenty"], "write an amount such as 2GB"),
         (["import", "ring.csv", "--out", "d", "--most", "100", "--head", "from", "--relation", "kind", "--tail", "to"], "more than 100 bytes"),
@@ -77,6 +92,28 @@ def test_mistakes_are_one_line(relcode: Command, tmp_path: Path, monkeypatch: py
     done = relcode(*arguments)
     assert done.code == 2 and message in done.err and done.err.count("\n") == 1
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no /dev/fd here")
+def test_a_pipe_is_read_once_its_form_is_said(relcode: Command, tmp_path: Path) -> None:
+    def pipe() -> str:
+        read, write = os.pipe()
+        os.write(write, b"a,r,b\nb,r,a\n")
+        os.close(write)
+        return f"/dev/fd/{read}"
+
+    done = relcode("import", pipe(), "--out", tmp_path / "d", "--no-split")
+    assert done.code == 2 and "a pipe can be read only once, so say what it holds with --format" in done.err and done.err.count("\n") == 1
+    done = relcode("import", pipe(), "--out", tmp_path / "d", "--no-split", "--format", "csv")
+    assert done.code == 0 and len(load_dataset(tmp_path / "d").train) == 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc here")
+def test_what_cannot_be_written_is_not_blamed_on_a_full_disk(relcode: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,r,b\n", encoding="utf-8")
+    done = relcode("import", tmp_path / "a.csv", "--out", "/proc/relcode-test", "--no-split")
+    assert done.code == 2 and "cannot write /proc/relcode-test" in done.err and "choose another place with --out" in done.err
+    assert "free space" not in done.err
 
 
 def test_check_warns_and_counts(relcode: Command, tmp_path: Path) -> None:

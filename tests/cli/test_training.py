@@ -40,6 +40,15 @@ def test_train_makes_a_run_and_prints_its_folder_alone(relcode, family_folder: P
     assert "training default on family" in result.err and f"relcode evaluate {out}" in result.err
 
 
+def test_train_says_that_a_header_is_no_fact(relcode, tmp_path: Path) -> None:
+    lines = ["head\trelation\ttail", *(f"e{i}\tr{step}\te{(i + step) % 40}" for i in range(40) for step in (1, 2, 3))]
+    (tmp_path / "ring.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = relcode("train", tmp_path / "ring.tsv", "--epochs", 1, "--out", tmp_path / "run", *SMALL)
+    assert (result.code, result.out) == (0, f"{tmp_path / 'run'}\n")
+    assert "note: ring.tsv: the first line names the columns (head, relation, tail) and is left out" in result.err
+    assert "head" not in package.load(tmp_path / "run").dataset.entities
+
+
 def test_train_again_points_to_the_run_that_is_there(relcode, family_folder: Path, family_run: Path) -> None:
     before = sorted(path.name for path in family_run.rglob("*"))
     result = relcode("train", family_folder, "--out", family_run)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,22 @@ def test_tails_worked_by_hand() -> None:
     assert answers.question == {"head": "a", "relation": "r"}
     assert answers.answers == (Answer(1, "b", "Bonn", 11.0, True), Answer(2, "a", "a", 5.0, True), Answer(3, "c", "c", -1.0, False))
     assert answers.note == ""
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda model: model.score("a", "r", 3), "an entity is given as text; got 3 .int."),
+        (lambda model: model.score_facts([("a", 0, "b")]), "a relation is given as text; got 0 .int."),
+        (lambda model: model.predict_tails(3, "r"), "an entity is given as text"),
+        (lambda model: model.predict_heads("a", None), "a relation is given as text; got None .NoneType."),
+        (lambda model: model.predict_relations("a", 3), "an entity is given as text"),
+        (lambda model: model.answer_path("a", ["r", "s"]), "a path is given as text"),
+    ],
+)
+def test_names_that_are_not_text_are_one_line(question: Callable[[Model], object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        question(small_model())
 
 
 def test_new_answers_leave_out_known_ones_and_count_from_one() -> None:

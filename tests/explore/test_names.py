@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from small_model import small_dataset
 
-from relcode.errors import PathSyntaxError, UnknownName
+from relcode.errors import PathSyntaxError, SettingError, UnknownName
 from relcode.explore.names import AmbiguousName, Names
 
 
@@ -34,6 +34,14 @@ def test_relations_and_their_inverses_have_directed_numbers() -> None:
     names = Names(small_dataset())
     assert (names.relation("s"), names.relation("^s"), names.path("r/^s")) == (1, 3, (0, 3))
     assert names.path_text((0, 3)) == "r/^s"
+
+
+@pytest.mark.parametrize("name", [3, None, b"a", ("a",)])
+def test_names_that_are_not_text_are_refused_in_one_line(name: object) -> None:
+    names = Names(small_dataset())
+    for look, what in ((names.entity, "an entity"), (names.relation, "a relation"), (names.path, "a path")):
+        with pytest.raises(SettingError, match=rf"^{what} is given as text; got .* \({type(name).__name__}\)$"):
+            look(name)  # type: ignore[arg-type]
 
 
 def test_a_path_is_no_relation() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,6 +112,21 @@ def test_facts_come_in_every_form_that_import_reads(tmp_path: Path, form: str) -
     expected = [tuple(prefix + name for name in fact) for fact in (("a", "r", "b"), ("b", "r", "a"), ("a", "r", "b"))]
     assert read_named_facts(model, file, said.append) == expected, "in order, and repeated facts as often as they come"
     assert bool(said) == (form != "nt"), "what was guessed is said"
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no /dev/fd here")
+def test_facts_and_questions_come_through_pipes() -> None:
+    """Which can be read only once: looking for their form would empty them."""
+
+    def pipe(text: bytes) -> str:
+        read, write = os.pipe()
+        os.write(write, text)
+        os.close(write)
+        return f"/dev/fd/{read}"
+
+    model = small_model()
+    assert read_named_facts(model, pipe(b"a\tr\tb\nb\ts\tc\n")) == [("a", "r", "b"), ("b", "s", "c")]
+    assert read_questions(model, pipe(b"a\tr\n")) == [Question(head="a", relation="r")]
 
 
 def test_an_unknown_name_in_a_table_says_which_fact_it_is(tmp_path: Path) -> None:

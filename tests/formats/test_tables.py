@@ -48,6 +48,8 @@ def read(text: str | bytes, form: str = "csv", **options: object) -> tuple[list[
         ("\ufeffa,r,b\r\n\r\nc,r,d\r", "csv", {}, [("a", "r", "b"), ("c", "r", "d")]),
         ("a,r,b\nNA,r,null\n", "csv", {}, [("a", "r", "b"), ("NA", "r", "null")]),
         ("0012,r,1.0\n", "csv", {}, [("0012", "r", "1.0")]),
+        ('{"a": 1}\tr\t[1, 2]\n', "tsv", {}, [('{"a": 1}', "r", "[1, 2]")]),
+        ("[a],r,{b}\n", "csv", {}, [("[a]", "r", "{b}")]),
     ],
 )
 def test_tables_of_text_by_hand(text: str, form: str, options: dict[str, object], facts: list[Fact]) -> None:
@@ -68,14 +70,39 @@ def test_what_was_guessed_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "options", "warned"),
+    [
+        ("a;r;b\nb;r;c\n", {}, True),
+        ("a;r;b\n", {}, False),  # too few to tell
+        ("a;r;b\nb;r;Objekt\n", {}, False),
+        ("a;Prädikat;b\nb;r;c\n", {}, False),
+        ("Objekt;Subjekt;Prädikat\nb;r;c\n", {}, True),  # only the own column counts
+        ("a;r;b\nb;r;c\n", {"header": False}, False),
+        ("a;r;b\nb;r;c\n", {"header": True}, False),
+        ("a;r;b\nb;r;c\n", {"head": "1", "relation": "2", "tail": "3"}, True),
+        ("a;r;b\n" * 20 + "a;r;Objekt\n", {}, False),  # in a later block
+        ("a;r;b\n" * 20, {}, True),
+    ],
+)
+def test_a_first_row_that_stands_alone_is_warned_of(monkeypatch: pytest.MonkeyPatch, rows: str, options: dict[str, object], warned: bool) -> None:
+    monkeypatch.setattr("relcode.formats.rows.BLOCK_BYTES", 64)
+    monkeypatch.setattr("relcode.formats.rows.LOOKED_AT", 32)
+    _, tally = read("Subjekt;Prädikat;Objekt\n" + rows, **options)
+    assert [warning[:43] for warning in tally.warnings] == ["the first row (Subjekt, Prädikat, Objekt) i"] * warned
+    assert all(warning.endswith("read it again with --header") for warning in tally.warnings)
+
+
+@pytest.mark.parametrize(
     ("text", "options", "message"),
     [
         ("a,b,c,d\n", {}, "x: 4 columns; say with --head, --relation and --tail which are meant"),
         ("just words\n", {}, "one column"),
         ("a,r,b\nc,d\n", {}, "x, row 2: 2 fields, expected 3"),
         ("a,r,b\n", {"head": "1", "relation": "2"}, "name all three columns or none: --tail not given"),
+        ("Subject,Verb,Object\na,r,b\n", {"tail": "Objct"}, "x: no column 'Objct': did you mean 'Object'"),
+        ("Subject,Verb,Object\na,r,b\n", {"tail": "Object"}, "--head and --relation not given .there are Subject, Verb, Object."),
         ("a,r,b\n", {"head": "1", "relation": "2", "tail": "2"}, "must be different columns"),
-        ("a,r,b\n", {"head": "1", "relation": "2", "tail": "9"}, "no column '9'; there are 1 to 3|no column '9'; there are a, r, b"),
+        ("a,r,b\n", {"head": "1", "relation": "2", "tail": "9"}, "no column '9'; there are 1 to 3|no column '9': known are a, r, b"),
         ("a,r,b\n", {"delimiter": "xx"}, "the delimiter 'xx' cannot be one"),
         ("", {}, "empty"),
         (b"a,r,b\nc,\xff,d\n", {}, "x, line 2: not UTF-8"),

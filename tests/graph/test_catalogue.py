@@ -83,6 +83,14 @@ def test_an_unknown_name_tells_close_ones_and_the_variable(shelf: Path, monkeypa
         resolve("toys")
 
 
+def test_a_benchmark_that_is_not_here_tells_of_the_variable(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownName, match=r"'wn18rr' is not on this machine \(RELCODE_DATA is .*shelf\): get it with relcode datasets download"):
+        resolve("wn18rr")
+    monkeypatch.setenv("RELCODE_DATA", "nowhere")
+    with pytest.raises(UnknownName, match=r"\(RELCODE_DATA is nowhere, which is no folder\)"):
+        resolve("wn18rr")
+
+
 def test_a_name_goes_before_a_folder_here_and_a_place_is_always_a_place(shelf: Path) -> None:
     Path("toys").mkdir()
     Path("mine").mkdir()

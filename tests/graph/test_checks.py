@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relcode.graph.checks import FEWEST_SHARED, NEARLY, check_dataset, lookalikes
-from relcode.graph.dataset import dataset_from_facts, load_dataset
+from relcode.graph.checks import FEWEST_SHARED, NEARLY, check_dataset, lookalikes, twins
+from relcode.graph.dataset import dataset_from_facts, load_dataset, save_dataset
 from relcode.graph.rules import contradictions
 
 Fact = tuple[str, str, str]
@@ -79,8 +79,21 @@ def test_lookalikes_differ_only_to_the_machine() -> None:
     }
 
 
+def test_relations_that_look_alike_are_listed_too() -> None:
+    assert lookalikes(dataset_from_facts([("a", "knows", "b"), ("a", " Knows", "c")])) == [(" Knows", "knows")]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_twins_differ_by_spaces_around_or_by_normalisation_alone(tmp_path: Path, stored: bool) -> None:
+    facts = [("é", "r", "e\u0301"), ("Oslo", "r", "oslo"), (" Oslo", "r ", "Oslo "), ("a  b", "r", "a b"), (" x", "r", "x\u00a0"), ("ﬁ", "r", "fi")]
+    dataset = dataset_from_facts(facts)
+    dataset = save_dataset(dataset, tmp_path / "d") if stored else dataset
+    assert set(twins(dataset)) == {("é", "e\u0301"), ("Oslo", " Oslo"), ("Oslo", "Oslo "), (" x", "x\u00a0"), ("r", "r ")}
+
+
 def test_nothing_is_found_in_nothing() -> None:
     assert check_dataset(dataset_from_facts([])).warnings == ()
+    assert twins(dataset_from_facts([])) == []
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,44 @@ def test_train_alone_and_one_file_are_split_the_same_whatever_the_order(tmp_path
     assert alone.fingerprint == single.fingerprint
 
 
+@pytest.mark.parametrize("header", ["head\trelation\ttail\n", "Subject\tPredicate\tObject\n", "person\trelation\tother\n"])
+def test_a_first_line_that_names_the_columns_of_one_file_is_no_fact(tmp_path: Path, header: str) -> None:
+    (tmp_path / "ring.tsv").write_text(header + ring_text(), encoding="utf-8")
+    dataset = load_dataset(tmp_path / "ring.tsv")
+    check_split(dataset)
+    (warning,) = dataset.warnings
+    assert warning in dataset.notes and "the first line names the columns" in warning and "--no-header" in warning
+
+
+def test_columns_named_in_another_order_are_read_in_theirs(tmp_path: Path) -> None:
+    lines = [line.split("\t") for line in ring_text().splitlines()]
+    (tmp_path / "ring.txt").write_text(ring_text(), encoding="utf-8")
+    (tmp_path / "turned.txt").write_text("object\tsubject\tpredicate\n" + "".join(f"{t}\t{h}\t{r}\n" for h, r, t in lines), encoding="utf-8")
+    assert load_dataset(tmp_path / "turned.txt").fingerprint == load_dataset(tmp_path / "ring.txt").fingerprint
+
+
+def test_a_header_alone_holds_no_facts(tmp_path: Path) -> None:
+    (tmp_path / "none.tsv").write_text("head\trelation\ttail\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"none\.tsv: no facts after its first line, which names the columns"):
+        load_dataset(tmp_path / "none.tsv")
+
+
+def test_a_first_line_whose_names_never_come_again_is_suspected(tmp_path: Path) -> None:
+    (tmp_path / "ring.tsv").write_text("Subjekt\tPrädikat\tObjekt\n" + ring_text(), encoding="utf-8")
+    dataset = load_dataset(tmp_path / "ring.tsv")
+    assert "Subjekt" in dataset.entities and len(dataset.warnings) == 1
+    assert "none of its names comes again in its column" in dataset.warnings[0] and "--header" in dataset.warnings[0]
+    (tmp_path / "plain.tsv").write_text("Subjekt\tr1\tObjekt\n" + ring_text(), encoding="utf-8")
+    assert load_dataset(tmp_path / "plain.tsv").warnings == ()
+
+
+def test_splits_have_no_headers_and_a_line_like_one_is_only_warned_of(tmp_path: Path) -> None:
+    dataset = load_dataset(folder_with(tmp_path / "tiny", train_txt="head\trelation\ttail\n" + TRAIN, valid_txt=VALID, test_txt=TEST))
+    assert "relation" in dataset.relations and len(dataset.train) == 3
+    assert [warning.partition(" looks")[0] for warning in dataset.warnings] == ["train.txt: the first line (head, relation, tail)"]
+    assert load_dataset(folder_with(tmp_path / "plain", train_txt=TRAIN, valid_txt=VALID, test_txt=TEST)).warnings == ()
+
+
 def test_too_little_to_split_is_refused(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("a\tr\tb\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"one\.txt: too few of the 1 facts can be spared"):

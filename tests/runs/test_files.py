@@ -71,7 +71,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as caught:
         write_atomically(tmp_path / "file", full_disk)
     assert "\n" not in str(caught.value) and str(tmp_path / "file") in str(caught.value) and os.strerror(errno.ENOSPC) in str(caught.value)
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 2 and "free space there, or choose another place" in str(caught.value)
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])

@@ -89,7 +89,7 @@ def _print_check(check: DatasetCheck, top: int) -> None:
         found = [(one.relation, one.kind, one.keeps, one.breaks, one.examples[0]) for one in check.contradictions[:top]]
         print_table(("relation", "habit", "keeps to it", "breaks it", "for example"), found, right=("keeps to it", "breaks it"))
     if check.lookalikes:
-        heading(f"Entities whose names look alike ({len(check.lookalikes)})")
+        heading(f"Names that look alike ({len(check.lookalikes)})")
         for names in check.lookalikes[:top]:
             say("  " + " / ".join(repr(name) for name in names))
     repeated = sum(check.duplicates.values())

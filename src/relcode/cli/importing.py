@@ -125,8 +125,10 @@ def _print_import(summary: ImportSummary, out: Path) -> None:
             say(f"{where}skipped {count:,}: {reason}{f' (first: {first})' if first else ''}")
     skipped = {f"skipped {count:,}: {reason}" for source in summary.sources for reason, count in source.skipped.items()}
     for note in summary.notes:
-        if not any(note.endswith(one) for one in skipped):
+        if not any(note.endswith(one) for one in skipped) and not any(warning.endswith(note) for warning in summary.warnings):
             say(f"note: {note}")
+    for warning in summary.warnings:
+        say(f"warning: {warning}")
     if summary.prefixes:
         few = list(summary.prefixes.items())[:5]
         say(f"prefixes: {', '.join(f'{prefix}: {namespace}' for prefix, namespace in few)}{', …' if len(summary.prefixes) > len(few) else ''}")

@@ -56,6 +56,8 @@ def train(
     if out is not None:
         check_new_folder(out)
     data = load_dataset(dataset)
+    for warning in data.warnings:
+        notice(f"note: {warning}")
     follow(training_events(data, settings, out or default_folder(data, settings)))
 
 

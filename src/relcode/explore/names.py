@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from relcode.errors import UnknownName
+from relcode.errors import SettingError, UnknownName
 from relcode.formats.prefixes import namespace_end
 from relcode.graph.dataset import Dataset
 from relcode.graph.paths import format_path, parse_path, relation_id
@@ -31,6 +31,12 @@ def in_prefixes(iri: str, prefixes: Mapping[str, str], known: Vocab) -> str:
     return iri if iri in known or begins is None else f"{begins[0]}:{iri[len(begins[1]) :]}"
 
 
+def check_text(what: str, name: object) -> None:
+    """Refuse a name that is no text, such as the number of an entity."""
+    if not isinstance(name, str):
+        raise SettingError(f"{what} is given as text; got {' '.join(repr(name).split())[:80]} ({type(name).__name__})")
+
+
 class Names:
     """The names of a dataset as people use them."""
 
@@ -40,6 +46,7 @@ class Names:
 
     def entity(self, text: str) -> int:
         """Return the number of the entity called ``text``, by its name or, where that is unknown, by a label that no other entity has."""
+        check_text("an entity", text)
         entities = self.dataset.entities
         if text in entities:
             return entities.index(text)
@@ -53,10 +60,12 @@ class Names:
 
     def relation(self, text: str) -> int:
         """Return the directed number of one relation, ``r`` or ``^r``."""
+        check_text("a relation", text)
         return relation_id(text, self.dataset.relations)
 
     def path(self, text: str) -> tuple[int, ...]:
         """Return the directed numbers of a path such as ``r1/^r2/r3``."""
+        check_text("a path", text)
         return parse_path(text, self.dataset.relations)
 
     def path_text(self, path: Sequence[int]) -> str:

@@ -42,6 +42,8 @@ def train(
     ``progress`` prints lines to standard error, or is called with each event. An interrupted training returns what was learnt so far.
     """
     data = _as_dataset(dataset)
+    for warning in data.warnings if progress is True else ():
+        print(f"note: {warning}", file=sys.stderr)
     if isinstance(settings, Settings):
         chosen = settings.with_values(dotted(short))
     else:

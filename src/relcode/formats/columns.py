@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relcode.errors import DataError, SettingError
+from relcode.errors import DataError, SettingError, suggestion
 from relcode.formats.reading import ReadOptions, Tally, shown
-
-ROLES = ("head", "relation", "tail")
-# Words that name columns of facts elsewhere; the first that occurs is taken.
-WORDS = {
-    "head": ("head", "subject", "subj", "source", "src", "from", "start", "start_id", "head_id", "subject_id", "source_id", "node1", "entity1"),
-    "relation": ("relation", "predicate", "pred", "rel", "property", "edge", "edge_type", "relation_type", "rel_type", "type", "label"),
-    "tail": ("tail", "object", "obj", "target", "dst", "destination", "to", "end", "end_id", "tail_id", "object_id", "target_id", "node2", "entity2"),
-}
-LETTERS = (["h", "r", "t"], ["s", "p", "o"])
-BETWEEN = ("relation", "predicate")  # between two columns of any name, these name the columns too: hardly a fact has such a relation
+from relcode.graph.headers import ROLES, roles_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +22,14 @@ def choose_columns(fields: Sequence[str], options: ReadOptions, tally: Tally, is
     """Choose the columns of a table whose first row (or schema, with ``is_header``) is ``fields``, and note what was guessed."""
     named = {role: value for role in (*ROLES, "time") if (value := getattr(options, role)) is not None}
     missing = [role for role in ROLES if role not in named]
-    if 0 < len(missing) < 3:
-        raise SettingError(f"name all three columns or none: {' and '.join(f'--{role}' for role in missing)} not given")
-    guess = _guess(fields)
+    guess = roles_in(fields)
     header = options.header if is_header is None else is_header
     if header is None:
         header = any(not _is_number(value) for value in named.values()) or (bool(missing) and len(guess) == 3)
     found = {role: _find(value, fields, header, tally.source) for role, value in named.items()}
+    if 0 < len(missing) < 3:
+        not_given = " and ".join(f"--{role}" for role in missing)
+        raise SettingError(f"name all three columns or none: {not_given} not given (there are {shown(', '.join(fields))})")
     if missing:
         found |= guess if header and guess else _in_order(fields, found.get("time"), tally)
     if len(set(found.values())) < len(found):
@@ -46,24 +38,6 @@ def choose_columns(fields: Sequence[str], options: ReadOptions, tally: Tally, is
     if missing:
         _note(columns, fields, options, tally, is_header)
     return columns
-
-
-def _guess(fields: Sequence[str]) -> dict[str, int]:
-    """Return the roles that the words of a first row name; where two of three columns are named the third has the role left over."""
-    words = [field.strip().lower().lstrip(":").replace(" ", "_") for field in fields]
-    if words in LETTERS:
-        return dict(zip(ROLES, range(3), strict=True))
-    found: dict[str, int] = {}
-    for role in ROLES:
-        number = next((words.index(word) for word in WORDS[role] if word in words), None)
-        if number is not None:
-            found[role] = number
-    if len(fields) == 3 and len(found) == 2 and len(set(found.values())) == 2:
-        (left,) = {0, 1, 2} - set(found.values())
-        found[next(role for role in ROLES if role not in found)] = left
-    if len(set(found.values())) == 3:
-        return found
-    return dict(zip(ROLES, range(3), strict=True)) if len(words) == 3 and words[1] in BETWEEN else {}
 
 
 def _in_order(fields: Sequence[str], time: int | None, tally: Tally) -> dict[str, int]:
@@ -89,8 +63,9 @@ def _find(value: str, fields: Sequence[str], header: bool | None, source: str) -
         return list(fields).index(value)
     if _is_number(value) and 1 <= int(value) <= len(fields):
         return int(value) - 1
-    known = ", ".join(fields) if header is not False else f"1 to {len(fields)}"
-    raise DataError(f"{source}: no column {value!r}; there are {shown(known)}")
+    if header is False:
+        raise DataError(f"{source}: no column {value!r}; there are 1 to {len(fields)}")
+    raise DataError(f"{source}: no column {value!r}{shown(suggestion(value, fields)) or f'; there are 1 to {len(fields)}'}")
 
 
 def _note(columns: Columns, fields: Sequence[str], options: ReadOptions, tally: Tally, is_header: bool | None) -> None:

@@ -11,9 +11,10 @@ from relcode.errors import DataError, ExistsAlready, SettingError
 from relcode.formats import pykeen, rdf
 from relcode.formats.gather import Gatherer
 from relcode.formats.prefixes import choose_prefixes
-from relcode.formats.reading import Batch, ReadOptions, Tally
+from relcode.formats.reading import Batch, ReadOptions, Tally, shown
 from relcode.formats.sources import TITLES, Source, find_sources, labels_beside, read_source
 from relcode.formats.tables import read_table
+from relcode.graph.checks import twins
 from relcode.graph.dataset import Dataset, open_dataset, read_labels, save_dataset, split_lone_train
 from relcode.graph.facts import table_of
 from relcode.graph.split_names import SPLITS
@@ -44,6 +45,7 @@ class ImportSummary:
     labels: int
     prefixes: Mapping[str, str]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]  # what may not be as it was meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def _why_none(tallies: Sequence[tuple[str | None, Tally]]) -> str:
 def _notes(tally: Tally, several: bool) -> Iterator[str]:
     """Go through what is worth saying about a source."""
     begin = f"{Path(tally.source).name}: " if several else ""
-    yield from (f"{begin}{note}" for note in tally.notes)
+    yield from (f"{begin}{note}" for note in (*tally.notes, *tally.warnings))
     for reason, entry in tally.skipped.items():
         yield f"{begin}skipped {entry.count:,}: {reason}"
     if tally.graphs:
@@ -242,4 +244,18 @@ def summary_of(dataset: Dataset, tallies: Sequence[tuple[str | None, Tally]]) ->
         len(dataset.labels),
         dict(dataset.prefixes),
         tuple(dataset.notes),
+        tuple(_warnings(dataset, tallies)),
     )
+
+
+def _warnings(dataset: Dataset, tallies: Sequence[tuple[str | None, Tally]]) -> Iterator[str]:
+    """Go through what may not be as it was meant."""
+    yield from (f"{Path(tally.source).name}: {warning}" for _, tally in tallies for warning in tally.warnings)
+    pairs = twins(dataset)
+    if pairs:
+        written = repr if pairs[0][0].strip() == pairs[0][1].strip() else ascii  # which shows what the eye cannot
+        first, second = (shown(written(name)) for name in pairs[0])
+        yield (
+            "names that differ from another only by spaces around them or by how Unicode writes a letter: "
+            f"{len(pairs):,}, such as {first} and {second}; they are kept apart, see relcode datasets check"
+        )

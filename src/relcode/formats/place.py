@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from relcode.errors import ExistsAlready, OutputError
+from relcode.errors import CannotWrite, ExistsAlready
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def new_place(out: Path) -> Iterator[Path]:
         yield draft
         os.replace(draft, out)
     except OSError as error:
-        raise OutputError(f"cannot write {out}: {error.strerror or error}; free space there or choose another place with --out") from None
+        raise CannotWrite(out, error) from None
     finally:
         if draft.is_dir():
             shutil.rmtree(draft, ignore_errors=True)

@@ -51,6 +51,7 @@ class Tally:
     facts: int = 0
     skipped: dict[str, Skipped] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # what may not be as it was meant
     prefixes: dict[str, str] = field(default_factory=dict)  # as the source declares them
     labels: dict[str, tuple[int, str]] = field(default_factory=dict)  # IRI -> (preference, label); the smallest pair is taken
     graphs: int = 0  # facts that were in a named graph

@@ -16,7 +16,7 @@ from relcode.formats.tables import read_arrow, read_parquet, read_text_table
 from relcode.graph.catalogue import resolve
 from relcode.graph.split_names import SPLITS
 from relcode.graph.store import is_store
-from relcode.graph.unpack import opened, packing_of
+from relcode.graph.unpack import JSON_ENDINGS, json_refused, opened, packing_of, refuse_wrapped
 
 ENDINGS = {
     **dict.fromkeys((".tsv", ".tab", ".txt"), "tsv"),
@@ -46,6 +46,8 @@ class Source:
 
 def find_sources(where: str | Path, options: ReadOptions) -> list[Source]:
     """Return the files that a source stands for: a file, a folder, or the name of a dataset."""
+    if str(where) == "-":
+        raise DataError("-: standard input is called /dev/stdin here; say what it holds with --format")
     try:
         path = resolve(where).path
     except UnknownName:
@@ -99,6 +101,8 @@ def form_of(path: Path, options: ReadOptions) -> str:
         if options.form not in (*FORMS, "openke", "rotate"):
             raise SettingError(f"unknown format {options.form!r}{suggestion(options.form, FORMS)}; known are {', '.join(FORMS)}, openke, rotate")
         return options.form
+    if path.name.lower().endswith(JSON_ENDINGS):
+        raise json_refused(path)
     ending = _ending(path)
     form = ENDINGS.get(ending)
     if form is None or ending in (".txt", ".xml"):
@@ -112,12 +116,15 @@ def form_of(path: Path, options: ReadOptions) -> str:
 
 def _by_content(path: Path) -> str | None:
     """Guess the form of a file from its first bytes."""
+    if path.exists() and not path.is_file():  # looking would take away what is looked at
+        raise DataError(f"{path}: a pipe can be read only once, so say what it holds with --format ({', '.join(FORMS)}); or make it a file")
     with opened(path) as stream:
         start = stream.read(LOOKED_AT)
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith(b"ARROW1"):
         return "arrow"
+    refuse_wrapped(start, str(path))
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith((b"<?xml", b"<rdf:RDF")):
         return "rdfxml"

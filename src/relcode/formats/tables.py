@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -17,66 +17,15 @@ import pyarrow.parquet as pq
 from relcode.errors import DataError, SettingError
 from relcode.formats.columns import Columns, choose_columns
 from relcode.formats.reading import Batch, ReadOptions, Tally, clean_batch, shown
-from relcode.graph.lines import BYTE_ORDER_MARK
-from relcode.graph.unpack import refuse_wrapped
+from relcode.formats.rows import CheckedText
+from relcode.graph.headers import FEWEST_ROWS, come_again, never_again
 
-BLOCK_BYTES = 8 << 20
-LOOKED_AT = 1 << 18  # bytes of a text table from which its delimiter and header are guessed
 LOOKED_AT_LINE = 1 << 16  # characters of the first line
 BATCH_ROWS = 1 << 16
 DELIMITERS = (",", ";", "\t", "|")
 TEXT = pa.large_utf8()
-
-
-class _CheckedText:
-    """A stream of text for Arrow's reader: the beginning can be looked at, a byte order mark is dropped, NUL bytes and bad UTF-8 are refused."""
-
-    closed = False
-
-    def __init__(self, stream: BinaryIO, source: str, quoted: bool) -> None:
-        self._stream, self._source, self._quoted = stream, source, quoted
-        self._marks = 0
-        self.beginning = b""
-        while len(self.beginning) < LOOKED_AT and (data := stream.read(LOOKED_AT)):
-            self.beginning += data
-        refuse_wrapped(self.beginning, source)
-        self.beginning = self.beginning.removeprefix(BYTE_ORDER_MARK)
-        self._rest = self.beginning
-        self._lines = 1
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._check(self.beginning)
-
-    def read(self, size: int = -1) -> bytes:
-        wanted = BLOCK_BYTES if size < 0 else size
-        if self._rest:
-            data, self._rest = self._rest[:wanted], self._rest[wanted:]
-            return data
-        data = self._stream.read(wanted)
-        self._check(data)
-        return data
-
-    def _check(self, data: bytes) -> None:
-        nul = data.find(b"\0")
-        if nul >= 0:
-            raise DataError(f"{self._source}, line {self._lines + data.count(10, 0, nul):,}: a NUL byte; this is not a text file")
-        try:
-            self._decoder.decode(data, final=not data)
-        except UnicodeDecodeError as error:
-            line = self._lines + data.count(10, 0, max(0, error.start))
-            raise DataError(f"{self._source}, line {line:,}: not UTF-8 ({error.reason}); save it as UTF-8") from None
-        self._lines += data.count(10)
-        self._marks += data.count(b'"')
-        if not data and self._quoted and self._marks % 2:  # the field that it opens would swallow all lines up to the next
-            raise DataError(f"{self._source}: a quotation mark without its partner; where it is a letter, read with --format tsv --delimiter ,")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """Leave the stream to whoever opened it."""
+FIRST_LINE = re.compile(rb"\A[\r\n]*[^\r\n]*")
+ROW = re.compile(rb"[^\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,62 +35,75 @@ class _Text:
     delimiter: str
     quoted: bool
     columns: Columns
-    width: int
+    first: Sequence[str]  # the fields of the first row
 
 
 def read_text_table(stream: BinaryIO, form: str, tally: Tally, options: ReadOptions) -> Iterator[Batch]:
     """Read TSV (fields as they are) or CSV (fields perhaps in quotes); what was guessed is noted."""
-    text = _CheckedText(stream, tally.source, quoted=form == "csv")
+    text = CheckedText(stream, tally.source, quoted=form == "csv")
     if not text.beginning.strip():
         raise DataError(f"{tally.source}: empty; expected rows of head, relation and tail")
     layout = _layout(text.beginning, form, tally, options)
+    batches = _batches(_parsed(text, layout, tally, options), layout.columns, tally, first_row=1 + int(layout.columns.header))
+    yield from batches if layout.columns.header or options.header is not None else _suspecting(batches, layout, tally)
+
+
+def _suspecting(batches: Iterable[Batch], layout: _Text, tally: Tally) -> Iterator[Batch]:
+    """Pass batches on, and warn at the end where the names of the first row never came again: they may be those of the columns."""
+    names, rows, alone = [layout.first[number] for number in layout.columns.numbers[:3] if number is not None], 0, True
+    for batch in batches:
+        columns: list[Any] = [batch.head, batch.relation, batch.tail]
+        if not rows and len(batch):
+            alone = [column[0].as_py() for column in columns] == names
+            columns = [column[1:] for column in columns]
+        alone = alone and not come_again(names, columns)
+        rows += len(batch)
+        yield batch
+    if alone and rows >= FEWEST_ROWS:
+        tally.warnings.append(never_again([shown(name) for name in names], "read it again with --header"))
+
+
+def _parsed(text: CheckedText, layout: _Text, tally: Tally, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Parse a table of text block by block; what comes out are the columns of head, relation, tail and perhaps time."""
     wanted = [f"f{number}" for number in layout.columns.numbers if number is not None]
-    handler, bad = _row_handler(tally, options, layout)
-    try:
-        reader = pacsv.open_csv(
-            pa.PythonFile(text, mode="r"),
-            read_options=pacsv.ReadOptions(
-                column_names=[f"f{number}" for number in range(layout.width)],
-                skip_rows=int(layout.columns.header),
-                block_size=BLOCK_BYTES,
-                use_threads=False,
-            ),
-            parse_options=pacsv.ParseOptions(
-                delimiter=layout.delimiter,
-                quote_char='"' if layout.quoted else False,
-                double_quote=layout.quoted,
-                newlines_in_values=layout.quoted,
-                invalid_row_handler=handler,
-            ),
-            convert_options=pacsv.ConvertOptions(include_columns=wanted, column_types={name: TEXT for name in wanted}, strings_can_be_null=False),
-        )
-        yield from _batches(reader, layout.columns, tally, first_row=1 + int(layout.columns.header))
-    except pa.ArrowException as error:
-        raise DataError(bad[0] if bad else f"{tally.source}: {_explained(error)}") from None
+    parse = {"quote_char": '"' if layout.quoted else False, "double_quote": layout.quoted, "newlines_in_values": layout.quoted}
+    convert = pacsv.ConvertOptions(include_columns=wanted, column_types={name: TEXT for name in wanted}, strings_can_be_null=False)
+    names, rows, is_header = [f"f{number}" for number in range(len(layout.first))], 0, layout.columns.header
+    for block in text.blocks(layout.delimiter):
+        if is_header:
+            block, rows, is_header = FIRST_LINE.sub(b"", block, count=1), 1, False
+        if not ROW.search(block):
+            continue  # blank lines alone
+        handler = _RowHandler(tally, options, rows)
+        try:
+            table = pacsv.read_csv(
+                pa.BufferReader(block),
+                read_options=pacsv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
+                parse_options=pacsv.ParseOptions(delimiter=layout.delimiter, invalid_row_handler=handler, **parse),
+                convert_options=convert,
+            )
+        except pa.ArrowException as error:
+            raise DataError(handler.message or f"{tally.source}: {shown(str(error))}") from None
+        rows += len(table) + handler.skipped
+        yield from table.to_batches()
 
 
-def _row_handler(tally: Tally, options: ReadOptions, layout: _Text) -> tuple[Any, list[str]]:
-    """Return what Arrow calls for a row with too few or too many fields, and the list that the first such row's message is put into."""
-    bad: list[str] = []
+class _RowHandler:
+    """What Arrow calls for a row with too few or too many fields; ``rows`` came before its block."""
 
-    def handle(row: Any) -> str:
-        place = "" if row.number is None else f"row {row.number:,}: "
+    def __init__(self, tally: Tally, options: ReadOptions, rows: int) -> None:
+        self._tally, self._options, self._rows = tally, options, rows
+        self.message, self.skipped = "", 0
+
+    def __call__(self, row: Any) -> str:
+        place = "" if row.number is None else f"row {self._rows + row.number:,}: "
         message = f"{place}{row.actual_columns} fields, expected {row.expected_columns}"
-        if options.skip_bad:
-            tally.skip("rows with another number of fields", f"{message}: {row.text}")
+        if self._options.skip_bad:
+            self._tally.skip("rows with another number of fields", f"{message}: {row.text}")
+            self.skipped += 1
             return "skip"
-        bad.append(f"{tally.source}, {message} ({shown(row.text)}); --skip-bad leaves such rows out")
+        self.message = f"{self._tally.source}, {message} ({shown(row.text)}); --skip-bad leaves such rows out"
         return "error"
-
-    return handle, bad
-
-
-def _explained(error: Exception) -> str:
-    """Say in our words what Arrow's reader of text disliked."""
-    message = " ".join(str(error).split())
-    if "straddling" in message:
-        return f"a row longer than {BLOCK_BYTES:,} bytes, or a quotation mark without its partner"
-    return shown(message)
 
 
 def _layout(beginning: bytes, form: str, tally: Tally, options: ReadOptions) -> _Text:
@@ -159,7 +121,7 @@ def _layout(beginning: bytes, form: str, tally: Tally, options: ReadOptions) -> 
     if form == "csv" and not options.delimiter and delimiter != ",":
         tally.notes.append(f"fields are separated by {delimiter!r} (guessed)")
     columns = choose_columns(fields, options, tally, is_header=None)
-    return _Text(delimiter, quoted, columns, len(fields))
+    return _Text(delimiter, quoted, columns, fields)
 
 
 def _fields(line: str, delimiter: str, quoted: bool, source: str) -> list[str]:

@@ -40,11 +40,7 @@ class UnknownDataset(UnknownName):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         """Say which names come close and where datasets are looked for."""
         super().__init__("dataset", name, known)
-        root = os.environ.get(DATA_VARIABLE)
-        hint = f"{DATA_VARIABLE} is {root}" if root else f"{DATA_VARIABLE} is not set"
-        if root and not os.path.isdir(os.path.expanduser(root)):
-            hint += ", which is no folder"
-        self.args = (f"{self.args[0]} ({hint}; a folder or file of facts can be given too)",)
+        self.args = (f"{self.args[0]} ({_shelf()}; a folder or file of facts can be given too)",)
 
 
 class NotDownloaded(UnknownDataset):
@@ -55,7 +51,16 @@ class NotDownloaded(UnknownDataset):
         super().__init__(name, ())
         size = f"{KNOWN[name].size / 1e6:.1f} MB"
         how = f"get it with relcode datasets download {name} ({size}), or set {DATA_VARIABLE} to a folder that has it"
-        self.args = (f"dataset {name!r} is not on this machine: {how}",)
+        where = f" ({_shelf()})" if os.environ.get(DATA_VARIABLE) else ""
+        self.args = (f"dataset {name!r} is not on this machine{where}: {how}",)
+
+
+def _shelf() -> str:
+    """Say where datasets are looked for."""
+    root = os.environ.get(DATA_VARIABLE)
+    if not root:
+        return f"{DATA_VARIABLE} is not set"
+    return f"{DATA_VARIABLE} is {root}{'' if os.path.isdir(os.path.expanduser(root)) else ', which is no folder'}"
 
 
 def available() -> list[CatalogueEntry]:

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
@@ -25,6 +27,7 @@ from relcode.graph.dataset import Dataset
 from relcode.graph.facts import contains
 from relcode.graph.rules import Contradiction, all_facts, contradictions
 from relcode.graph.split_names import SPLITS
+from relcode.graph.vocab import SortedVocab
 
 HELD_OUT = ("valid", "test")
 NEARLY = 0.8  # of the pairs of both relations
@@ -71,7 +74,7 @@ class DatasetCheck:
     repeated_from_train: Mapping[str, int]
     valid_repeated_in_test: int
     contradictions: tuple[Contradiction, ...]
-    lookalikes: tuple[tuple[str, ...], ...]  # entities whose names differ, but not to the eye
+    lookalikes: tuple[tuple[str, ...], ...]  # entities, or relations, whose names differ, but not to the eye
     warnings: tuple[str, ...]
 
 
@@ -226,13 +229,29 @@ def _symmetric(dataset: Dataset, reverse: Mapping[str, Tensor]) -> list[Symmetri
 
 
 def lookalikes(dataset: Dataset) -> list[tuple[str, ...]]:
-    """Find entities whose names look the same: equal once normalised (Unicode NFKC), case and spaces aside, invisible characters dropped."""
-    if dataset.num_entities > MOST_NAMES:
-        return []
-    groups: dict[str, list[str]] = {}
-    for name in dataset.entities:
-        groups.setdefault(_look(name), []).append(name)
-    return [tuple(names) for names in groups.values() if len(names) > 1]
+    """Find names that look the same: equal once normalised (Unicode NFKC), case and spaces aside, invisible characters dropped."""
+    found: list[tuple[str, ...]] = []
+    for vocab in (dataset.entities, dataset.relations):
+        groups: dict[str, list[str]] = {}
+        for name in vocab if len(vocab) <= MOST_NAMES else ():
+            groups.setdefault(_look(name), []).append(name)
+        found += [tuple(names) for names in groups.values() if len(names) > 1]
+    return found
+
+
+def twins(dataset: Dataset) -> list[tuple[str, str]]:
+    """Find the names that differ from another, which comes first, only by spaces around them or Unicode's normalisation (NFC); for millions too."""
+    found = []
+    for vocab in (dataset.entities, dataset.relations):
+        names = vocab.array if isinstance(vocab, SortedVocab) else pa.array(vocab.names, pa.large_utf8())
+        plain = pc.utf8_normalize(pc.utf8_trim_whitespace(names), form="NFC")
+        changed = pc.not_equal(names, plain)
+        first: dict[str, str] = {}
+        for name, key in zip(names.filter(changed).to_pylist(), plain.filter(changed).to_pylist(), strict=True):
+            other = first.setdefault(key, key if key in vocab else name)
+            if other != name:
+                found.append((other, name))
+    return found
 
 
 def _look(name: str) -> str:

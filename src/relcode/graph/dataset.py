@@ -17,11 +17,13 @@ from torch import Tensor
 
 from relcode.errors import DataError, SettingError
 from relcode.graph.catalogue import ENDINGS, CatalogueEntry, resolve, split_files
-from relcode.graph.facts import COLUMNS, read_facts, table_of, unique_facts
+from relcode.graph.facts import COLUMNS, names_of, read_facts, table_of, unique_facts
+from relcode.graph.headers import FEWEST_ROWS, ROLES, come_again, never_again, roles_in
 from relcode.graph.lines import read_blocks
 from relcode.graph.split import HELD_OUT_SHARE, SPLIT_SEED, split_facts
 from relcode.graph.split_names import SPLITS
 from relcode.graph.store import is_store, read_store, write_store
+from relcode.graph.unpack import JSON_ENDINGS, json_refused
 from relcode.graph.vocab import Vocab
 
 # Files that formats/ knows, and that cannot be taken for tab-separated facts.
@@ -52,6 +54,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     duplicates: Mapping[str, int] = field(default_factory=lambda: dict(NO_DUPLICATES))
     prefixes: Mapping[str, str] = field(default_factory=dict)  # of names that stand for IRIs: what to put for the part before the colon
+    warnings: tuple[str, ...] = ()  # those notes that say what may not be as it was meant
 
     @property
     def num_entities(self) -> int:
@@ -200,16 +203,42 @@ def _load_folder(entry: CatalogueEntry) -> Dataset:
     label_file = _one_file(folder, "labels", endings=(".tsv", ".tsv.gz"))
     labels = read_labels(label_file) if label_file else {}
     notes = [f"{split} from {path.name}" for split, path in found.items()] + ([f"labels from {label_file.name}"] if label_file else [])
-    dataset = dataset_from_tables({split: read_facts(path) for split, path in found.items()}, entry.name, labels, entry.source, notes)
-    return split_lone_train(dataset) if missing else dataset
+    tables = {split: read_facts(path) for split, path in found.items()}
+    warnings = [f"{found[split].name}: {warning}" for split, table in tables.items() for warning in _like_a_header(table)]
+    dataset = dataset_from_tables(tables, entry.name, labels, entry.source, notes + warnings)
+    return replace(split_lone_train(dataset) if missing else dataset, warnings=tuple(warnings))
+
+
+def _like_a_header(table: pa.Table) -> list[str]:
+    """Warn of a first line of a split that looks like the names of columns: by convention such files have none, so it stays a fact."""
+    (first,) = names_of(table.slice(0, 1))
+    return [f"the first line ({', '.join(first)}) looks like names of columns, and is read as a fact; take it out if it is none"] * bool(
+        roles_in(first)
+    )
 
 
 def _load_file(entry: CatalogueEntry) -> Dataset:
     """Load one file of facts, which is split."""
+    if entry.path.name.lower().endswith(JSON_ENDINGS):
+        raise json_refused(entry.path)
     if entry.path.name.lower().endswith(FOREIGN):
         raise DataError(f"{entry.path}: not a file of tab-separated facts; make a dataset of it with relcode import {entry.path} --out DATASET")
-    tables = {"train": read_facts(entry.path)}
-    return split_lone_train(dataset_from_tables(tables, entry.name, source=entry.source, notes=[f"all facts from {entry.path.name}"]))
+    table, warnings = _without_header(read_facts(entry.path), entry.path)
+    dataset = dataset_from_tables({"train": table}, entry.name, source=entry.source, notes=[f"all facts from {entry.path.name}", *warnings])
+    return replace(split_lone_train(dataset), warnings=tuple(warnings))
+
+
+def _without_header(table: pa.Table, path: Path) -> tuple[pa.Table, list[str]]:
+    """Leave out a first line that names the columns, by the same words as in ``relcode import``; and say what was decided, or suspected."""
+    (first,), rest = names_of(table.slice(0, 1)), table.slice(1)
+    roles, again = roles_in(first), f"make a dataset of it with relcode import {path} --out DATASET"
+    if not roles:
+        alone = len(table) >= FEWEST_ROWS and not come_again(first, rest.columns)
+        return table, [f"{path.name}: {never_again(first, f'{again} --header')}"] if alone else []
+    if not len(rest):
+        raise DataError(f"{path}: no facts after its first line, which names the columns ({', '.join(first)})")
+    note = f"{path.name}: the first line names the columns ({', '.join(first)}) and is left out; if it is a fact, {again} --no-header"
+    return pa.table([rest.column(roles[role]) for role in ROLES], schema=table.schema), [note]
 
 
 def split_lone_train(

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from relcode.errors import DataError, OutputError, UnknownName
+from relcode.errors import CannotWrite, DataError, OutputError, UnknownName
 from relcode.graph.cache import datasets_folder
 from relcode.graph.known_datasets import KNOWN, KnownDataset, Split
 from relcode.graph.split_names import SPLITS
@@ -32,6 +32,7 @@ WAIT = 1.0  # seconds before the second try; longer before each further one
 TIMEOUT = 30.0  # seconds without a byte
 ARCHIVE_SLACK = 2**20  # bytes that an archive may have beside its facts
 MOST_MEMBERS = 100
+ELSEWHERE = "set RELCODE_CACHE to another folder"
 
 Progress = Callable[[str, int, int], None]  # what is fetched, bytes so far, bytes in all (about)
 
@@ -154,7 +155,7 @@ def _store(response: Any, part: Path, have: int, total: int | None, most: int, p
     try:
         handle = part.open("ab" if have else "wb")
     except OSError as error:
-        raise OutputError(f"cannot write {part}: {error.strerror}; set RELCODE_CACHE to another folder") from None
+        raise CannotWrite(part, error, ELSEWHERE) from None
     with handle:
         while block := response.read(BLOCK):
             have += len(block)
@@ -164,7 +165,7 @@ def _store(response: Any, part: Path, have: int, total: int | None, most: int, p
             try:
                 handle.write(block)
             except OSError as error:
-                raise OutputError(f"cannot write {part}: {error.strerror}; free space there, or set RELCODE_CACHE to another folder") from None
+                raise CannotWrite(part, error, ELSEWHERE) from None
             progress(have)
     return total is None or have >= total
 
@@ -242,4 +243,4 @@ def _write(path: Path, text: bytes) -> None:
         os.replace(draft, path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror}; free space there, or set RELCODE_CACHE to another folder") from None
+        raise CannotWrite(path, error, ELSEWHERE) from None

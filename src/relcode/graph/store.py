@@ -24,7 +24,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from relcode.errors import DataError, ExistsAlready, OutputError
+from relcode.errors import CannotWrite, DataError, ExistsAlready
 from relcode.graph.split_names import SPLITS
 from relcode.graph.vocab import SortedVocab, Vocab
 
@@ -77,8 +77,7 @@ def write_store(folder: Path, dataset: Any) -> None:
         _fill(draft, dataset)
         draft.rename(folder)
     except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot write {folder}: {reason}; free space there or choose another place with --out") from None
+        raise CannotWrite(folder, error) from None
     finally:
         with contextlib.suppress(OSError):
             shutil.rmtree(draft, ignore_errors=True)

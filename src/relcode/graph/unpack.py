@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ MOST_BYTES = 16 << 30  # unpacked; a gzip of a few megabytes can unpack to terab
 MOST_RATIO = 250  # unpacked to packed; dumps of facts reach 20 to 50, a bomb of zeros 1,000 and more
 RATIO_FROM = 64 << 20  # below this many unpacked bytes the ratio does not matter
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+JSON_ENDINGS = tuple(f".{ending}{packing}" for ending in ("json", "jsonl", "ndjson", "jsonld") for packing in ("", ".gz", ".zst"))
+JSON_START = re.compile(rb'\s*(?:\{\s*(?:"[^"\n]*"\s*:|\})|\[\s*(?:[\[{]|"[^"\n]*"\s*,))')  # an object with a name in it, or a list of something
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -99,3 +102,10 @@ def refuse_wrapped(chunk: bytes, source: str) -> None:
         raise DataError(f"{source}: packed by zstd inside, but its name does not say so; rename it to end in .zst")
     if chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{source}: not UTF-8 (it looks like UTF-16); save it as UTF-8")
+    if JSON_START.match(chunk) and chunk.partition(b"\n")[0].count(b"\t") < 2:
+        raise json_refused(source)
+
+
+def json_refused(source: object) -> DataError:
+    """Say that JSON is not read, and what is."""
+    return DataError(f"{source}: JSON is not read; write its facts as a table (TSV, CSV, Parquet or Arrow) of head, relation and tail, or as RDF")

@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from relcode.errors import OutputError, RunError
+from relcode.errors import CannotWrite, RunError
 
 _flushing: dict[int, threading.Thread] = {}  # by process: a forked child has none of its parent's threads
 MOST_JSON = 16 * 2**20  # bytes; run.json and settings.json have a few thousand
@@ -47,7 +47,7 @@ def write_atomically(path: Path, write: Callable[[Path], None], wait: bool = Tru
         else:
             _flush_meanwhile(path)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}; free space there or choose another place") from None
+        raise CannotWrite(path, error, "choose another place") from None
     finally:
         with contextlib.suppress(OSError):  # on a read-only disk there is nothing to clean up, and no way to
             draft.unlink(missing_ok=True)

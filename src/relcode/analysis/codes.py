@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from relcode.analysis.names import directed_names, short_directed_names
-from relcode.analysis.words import telling_words, word_forms, words_of
+from relcode.analysis.words import relation_forms, telling_words, words_of
 from relcode.config import Settings
 from relcode.errors import NotFinite, RelcodeError
 from relcode.graph.vocab import Vocab
@@ -165,11 +165,12 @@ class Dimension:
 def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, ...]:
     """Describe each dimension by its strongest relations (largest share, then largest code) and the words that relations in it have in common.
 
-    Words are those of the short names, chosen by :func:`relcode.analysis.words.telling_words` among the relations with more than a tenth of their
+    Words are those of the names, chosen by :func:`relcode.analysis.words.telling_words` among the relations with more than a tenth of their
     code here. Where these share none and one relation, both directions together, has more than half of their shares, they are that relation's words.
     """
-    named = [codes.short[number % codes.num_relations] for number in range(len(codes.names))]
-    forms = [word_forms(name, number >= codes.num_relations) for number, name in enumerate(named)]
+    R = codes.num_relations
+    named = [codes.short[number % R] for number in range(len(codes.names))]
+    forms = [relation_forms(name, codes.names[number % R], number >= R) for number, name in enumerate(named)]
     part = {form: count / len(forms) for form, count in Counter(form for some in forms for form in some).items()}
     total = float(codes.share_SC.sum()) or 1.0
     found = []
@@ -178,7 +179,7 @@ def describe_dimensions(codes: RelationCodes, top: int = 5) -> tuple[Dimension, 
         order = sorted(range(len(share_S)), key=lambda one: (-share_S[one], -code_S[one], codes.names[one]))
         strong = [StrongRelation(one, codes.names[one], codes.short[one], share_S[one], code_S[one]) for one in order[:top] if share_S[one] > 0]
         large = [one for one in order if share_S[one] >= LARGE]
-        relations = [one % codes.num_relations for one in large]
+        relations = [one % R for one in large]
         words = telling_words([share_S[one] for one in large], [forms[one] for one in large], relations, part, top)
         alone = _more_than_half([share_S[one] for one in large], relations) if not words else None
         words = words or list(words_of(named[alone]) if alone is not None else ())[:top]

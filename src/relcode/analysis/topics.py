@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from relcode.analysis.codes import LARGE, RelationCodes
+from relcode.analysis.words import ADDRESS
 from relcode.graph.vocab import Vocab
 
 STRONGEST = 10
 DEALS = 2000
 SIGNIFICANT = 0.05
-ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|^[A-Za-z_][\w-]*:(?!/)")
 PART = re.compile(r"[^\W_]+")
 
 

@@ -30,7 +30,7 @@ def test_predict_says_how_to_get_probabilities_and_then_what_they_mean(relcode, 
     assert "probability" not in before.out and "relcode calibrate" in before.err
     assert relcode("calibrate", run).code == 0
     after = relcode(*question)
-    assert "probability" in after.out and "calibrated against the valid split" in after.out and after.err == ""
+    assert "probability" in after.out and "calibrated on the valid split" in after.out and after.err == ""
     assert json.loads(relcode(*question, "--json").out)["answers"][0]["probability"] is not None
     (tmp_path / "facts.tsv").write_text("Ada_4\tgrandparent\tBob_2\n")
     header, row = (line.split("\t") for line in relcode("score", run, tmp_path / "facts.tsv").out.splitlines())

@@ -20,7 +20,7 @@ def run(family_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_suggest_calibrates_once_and_shows_the_best(relcode, run: Path) -> None:
     first = relcode("suggest", run, "--top", 30)
     assert first.code == 0 and "kept in" in first.err
-    assert "probability" in first.out and "probabilities are calibrated against the valid split" in first.out
+    assert "probability" in first.out and "probabilities are calibrated on the valid split" in first.out
     assert "(the best 30 of each relation: 180 in 6 relations; the best 20 are shown, --out FILE writes all)" in first.out
     second = relcode("suggest", run, "--top", 30)
     assert second.out == first.out and "kept in" not in second.err

@@ -41,7 +41,7 @@ def test_the_family_is_calibrated_and_the_calibration_is_kept(calibrated: Path) 
     tree = json.loads((calibrated / FILE).read_text(encoding="utf-8"))
     assert tree == json.loads(json.dumps(found.to_json(model.dataset.relations.names)))
     assert list(tree["relations"]) == list(model.dataset.relations.names) and tree["weights_sha256"] == model.run.status.best_sha256
-    assert found.against == tree["against"] and "calibrated against the valid split" in found.against
+    assert found.against == tree["against"] and "calibrated on the valid split" in found.against
 
 
 def test_answers_carry_the_probability_of_their_facts(calibrated: Path) -> None:

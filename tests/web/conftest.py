@@ -12,7 +12,7 @@ from serving import GRAND, PARENT, awkward_family, chromium_path, trained
 @pytest.fixture(scope="session")
 def web_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run on the family with awkward names."""
-    return trained(tmp_path_factory.mktemp("web") / "run", awkward_family(), "joint+comp", 60)
+    return trained(tmp_path_factory.mktemp("web") / "run", awkward_family(), "joint+comp", 150)
 
 
 @pytest.fixture(scope="session")

@@ -82,7 +82,7 @@ def test_the_record_is_that_of_the_command_line(
 def test_about_tells_what_is_served(client: Client) -> None:
     about = answer(client, "about")
     assert (about["dataset"], about["entities"], about["relations"], about["code_dim"]) == ("family", 66, 6, 4)
-    assert about["probabilities"].startswith("probabilities are calibrated against")
+    assert about["probabilities"].startswith("probabilities are calibrated on")
     for starter in about["starters"]:
         assert answer(client, "predict", **starter)["answers"]
     assert any("path" in starter for starter in about["starters"])

@@ -68,7 +68,7 @@ def test_ask_a_question_and_read_the_answer(watched: Watched) -> None:
     assert page.locator(".answers .pill").first.inner_text() == "known"
     assert re.fullmatch(r"[<>]?[\d.]+ %", rows.first.locator(".figure").inner_text())
     assert re.search(r"score −?\d+\.\d\d", rows.first.inner_text())
-    assert "calibrated against" in page.locator(".results").inner_text()
+    assert "calibrated on" in page.locator(".results").inner_text()
     widths = [rows.nth(place).locator(".fill").evaluate("node => node.getBoundingClientRect().width") for place in (0, 9)]
     assert widths[0] > widths[1]
     assert page.title().startswith("Ada_4")

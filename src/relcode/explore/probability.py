@@ -75,10 +75,10 @@ class Calibration:
     @property
     def against(self) -> str:
         """Say in one sentence what the probabilities are calibrated against."""
-        ratio = self.others / max(1, self.facts)
+        ratio = 1 + self.others / max(1, self.facts)
         return (
-            f"probabilities are calibrated against the valid split: of each relation, the best candidates of the right type, {self.per_fact} for "
-            f"each valid fact that it has or that can be expected of it, 1 fact to {ratio:.0f} others; what no split states counts as false"
+            f"probabilities are calibrated on the valid split: of the best candidates of every relation, one in {ratio:.0f} was a valid fact; "
+            "what no split states counts as false"
         )
 
     @property

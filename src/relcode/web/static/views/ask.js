@@ -94,7 +94,7 @@ export function answerList(answers, why = null) {
   }));
 }
 
-// What probabilities are calibrated against, after a comma.
+// What probabilities are calibrated on, after a comma.
 export function against() {
   const said = info().probabilities ?? "";
   return said ? `${said.replace(/^probabilities are /, "")}.` : "calibrated on held-out facts.";

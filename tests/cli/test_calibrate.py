@@ -62,7 +62,7 @@ def test_where_it_cannot_be_kept_the_table_is_printed_all_the_same(relcode, run:
 
     monkeypatch.setattr(probability, "write_text", refuse)
     result = relcode("calibrate", run)
-    assert result.code == 0 and "0.9 to 1.0" in result.out and "not kept, so for now only (cannot write: read-only)" in result.err
+    assert result.code == 2 and "0.9 to 1.0" in result.out and "cannot write: read-only" in result.err
     assert not (run / "calibration.json").exists()
 
 

@@ -21,7 +21,7 @@ def test_suggest_calibrates_once_and_shows_the_best(relcode, run: Path) -> None:
     first = relcode("suggest", run, "--top", 30)
     assert first.code == 0 and "kept in" in first.err
     assert "probability" in first.out and "probabilities are calibrated on the valid split" in first.out
-    assert "(the best 30 of each relation: 180 in 6 relations; the best 20 are shown, --out FILE writes all)" in first.out
+    assert "(the best 30 of each relation, 6 relations: 180 found; the best 20 are shown, --out FILE writes all)" in first.out
     second = relcode("suggest", run, "--top", 30)
     assert second.out == first.out and "kept in" not in second.err
 
@@ -38,7 +38,9 @@ def test_files_of_every_form(relcode, run: Path, tmp_path: Path, ending: str) ->
     out = tmp_path / f"facts.{ending}"
     result = relcode("suggest", run, "--top", 2, "--out", out)
     assert (
-        result.code == 0 and result.out == f"12 suggestions in {out} (the best 2 of each relation: 12 in 6 relations)\n" and out.stat().st_size > 100
+        result.code == 0
+        and result.out == f"12 suggestions in {out} (the best 2 of each relation, 6 relations: 12 found)\n"
+        and out.stat().st_size > 100
     )
     assert relcode("suggest", run, "--top", 2, "--out", out).code == 2  # never written over
 

@@ -69,6 +69,14 @@ def test_what_was_guessed_is_said() -> None:
     ]
 
 
+def test_a_header_whose_names_come_again_is_warned_of() -> None:
+    facts, tally = read("object,type,Thing\nn0,type,C0\nn1,type,C1\n")
+    assert facts == [("C0", "type", "n0"), ("C1", "type", "n1")]
+    assert len(tally.warnings) == 1 and "comes again in its column" in tally.warnings[0] and "--no-header" in tally.warnings[0]
+    assert read("object,type,Thing\nn0,is,C0\n")[1].warnings == []
+    assert read("object,type,Thing\nn0,type,C0\n", header=True)[1].warnings == []
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "warned"),
     [

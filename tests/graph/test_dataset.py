@@ -122,11 +122,24 @@ def test_a_first_line_that_names_the_columns_of_one_file_is_no_fact(tmp_path: Pa
     assert warning in dataset.notes and "the first line names the columns" in warning and "--no-header" in warning
 
 
+def test_a_first_line_like_a_header_whose_names_come_again_is_a_fact(tmp_path: Path) -> None:
+    """object and type name columns, but type comes again as the relation of many facts: read as a header it would turn all of them round."""
+    facts = [f"n{place}\ttype\tC{place % 3}\nn{place}\tnear\tn{(place + 1) % 60}\n" for place in range(60)]
+    text = "object\ttype\tThing\n" + "".join(facts)
+    (tmp_path / "types.tsv").write_text(text, encoding="utf-8")
+    dataset = load_dataset(tmp_path / "types.tsv")
+    assert len(dataset.train) + len(dataset.valid) + len(dataset.test) == 121 and {"object", "Thing"} <= set(dataset.entities.names)
+    (warning,) = dataset.warnings
+    assert "comes again in its column: it is read as a fact" in warning and "--header" in warning
+
+
 def test_columns_named_in_another_order_are_read_in_theirs(tmp_path: Path) -> None:
     lines = [line.split("\t") for line in ring_text().splitlines()]
     (tmp_path / "ring.txt").write_text(ring_text(), encoding="utf-8")
     (tmp_path / "turned.txt").write_text("object\tsubject\tpredicate\n" + "".join(f"{t}\t{h}\t{r}\n" for h, r, t in lines), encoding="utf-8")
-    assert load_dataset(tmp_path / "turned.txt").fingerprint == load_dataset(tmp_path / "ring.txt").fingerprint
+    turned = load_dataset(tmp_path / "turned.txt")
+    assert turned.fingerprint == load_dataset(tmp_path / "ring.txt").fingerprint
+    assert "head, relation, tail are subject, predicate, object" in turned.warnings[0]
 
 
 def test_a_header_alone_holds_no_facts(tmp_path: Path) -> None:

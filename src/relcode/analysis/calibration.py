@@ -1,9 +1,9 @@
 """From evidence to probability: calibrators fitted on facts that training did not see, and how far off they are on others.
 
     probability(h, r, t) = σ(slope_r · lift + head_r · [h has a tail] + tail_r · [t has a head] + intercept_r)
-    lift = evidence + ½ ln n_r n_r⁻¹,   n_r: how many tails a head of r has on average
+    lift = evidence + ½ ln(n_r · n_r⁻¹),   n_r: how many tails a head of r has on average, n_r⁻¹: how many heads a tail has
 
-(Platt 1999, with two more inputs.) Evidence is a share of the answers, and where a question has n answers each gets about 1/n: the lift is evidence
+(Platt 1999, with two more inputs.) Evidence is ln of a share of the answers, about 1/n where a question has n answers: the lift is evidence
 without that. What it says that a question has an answer already depends on n too: a city whose country is known needs no second one, while what
 treats one disease may well treat another. So, with once(r) = 1/n_r, which is 1 where a head has one tail,
 
@@ -218,7 +218,7 @@ def fit(found: Population, once_S: Tensor, other: float = 0.0) -> Calibrators:
             "it needs facts and others, so give the data a larger valid split or train longer"
         )
     once_R2 = once_S.double().reshape(2, -1).T
-    lift_R = -torch.where(once_R2 > 0, once_R2, 1.0).log().mean(dim=1)  # ½ ln n_r n_r⁻¹; nothing for a relation without training facts
+    lift_R = -torch.where(once_R2 > 0, once_R2, 1.0).log().mean(dim=1)  # ½ ln(n_r · n_r⁻¹); nothing for a relation without training facts
     shared_6, own_R4 = _weights(found, once_R2, lift_R)
     plain_R4 = shared_6[[0, 1, 2, 5]].repeat(len(lift_R), 1)
     plain_R4[:, 1:3] += once_R2 * shared_6[3:5]

@@ -9,7 +9,7 @@ import typer
 
 from relcode.cli.ask import DeviceOption, JsonOption, RunArgument
 from relcode.cli.show import console, heading, notice, print_json, say
-from relcode.errors import SettingError, counted
+from relcode.errors import OutputError, SettingError, counted
 
 if TYPE_CHECKING:
     from relcode.explore.probability import Calibration, Measured
@@ -33,14 +33,18 @@ def calibrate(
     calibrated against, the expected calibration error before and after, and the reliability picture.
     """
     from relcode.explore.model import Model
+    from relcode.explore.probability import FILE, store_calibration
     from relcode.explore.probability import calibrate as calibrate_model
-    from relcode.explore.probability import keep_calibration
 
     if png is not None and png.is_dir():
         raise SettingError(f"{png} is a folder: give a file to draw into")
     model = Model.open(run, device)
     found = calibrate_model(model, memory, store=False)
-    kept = keep_calibration(model, found)
+    refused: OutputError | None = None
+    try:
+        store_calibration(model, found)
+    except OutputError as error:
+        refused = error  # told once all else is shown
     if png is not None:
         _draw(found, model.dataset.name, png)
     if json:
@@ -49,7 +53,9 @@ def calibrate(
         print_calibration(found)
     if found.caution:
         notice(found.caution)
-    notice(kept)
+    if refused is not None:
+        raise refused
+    notice(f"kept in {run / FILE}")
 
 
 def print_calibration(found: Calibration) -> None:

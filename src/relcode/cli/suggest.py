@@ -103,7 +103,8 @@ def _to_file(work: Suggester, out: Path, form: str | None) -> None:
 
 def of_each(work: Suggester, count: int) -> str:
     """Say what so many suggestions are: --top counts for each relation, not for all of them."""
-    return f"the best {work.wanted.top:,} of each relation: {count:,} in {counted(len(work.searches), 'relation')}"
+    least = f" with a probability of {work.wanted.min_probability:g} or more" if work.wanted.min_probability > 0 else ""
+    return f"the best {work.wanted.top:,} of each relation, {counted(len(work.searches), 'relation')}{least}: {count:,} found"
 
 
 def print_suggestions(found: list[Suggestion], reasons: bool) -> None:

@@ -127,7 +127,7 @@ def keep_calibration(model: Model, found: Calibration) -> str:
         store_calibration(model, found)
     except OutputError as error:
         model.__dict__["calibration"] = found
-        return f"not kept, so for now only ({error})"
+        return f"not kept ({error})"
     return f"kept in {model.folder / FILE}"
 
 

@@ -18,7 +18,7 @@ from relcode.errors import DataError, SettingError
 from relcode.formats.columns import Columns, choose_columns
 from relcode.formats.reading import Batch, ReadOptions, Tally, clean_batch, shown
 from relcode.formats.rows import CheckedText
-from relcode.graph.headers import FEWEST_ROWS, come_again, never_again
+from relcode.graph.headers import FEWEST_ROWS, again_below, come_again, never_again
 
 LOOKED_AT_LINE = 1 << 16  # characters of the first line
 BATCH_ROWS = 1 << 16
@@ -45,22 +45,30 @@ def read_text_table(stream: BinaryIO, form: str, tally: Tally, options: ReadOpti
         raise DataError(f"{tally.source}: empty; expected rows of head, relation and tail")
     layout = _layout(text.beginning, form, tally, options)
     batches = _batches(_parsed(text, layout, tally, options), layout.columns, tally, first_row=1 + int(layout.columns.header))
-    yield from batches if layout.columns.header or options.header is not None else _suspecting(batches, layout, tally)
+    told = options.header is not None or (layout.columns.header and options.head is not None)
+    yield from batches if told else _suspecting(batches, layout, tally)
 
 
 def _suspecting(batches: Iterable[Batch], layout: _Text, tally: Tally) -> Iterator[Batch]:
-    """Pass batches on, and warn at the end where the names of the first row never came again: they may be those of the columns."""
-    names, rows, alone = [layout.first[number] for number in layout.columns.numbers[:3] if number is not None], 0, True
+    """Pass batches on, and warn at the end where the first row was perhaps guessed wrongly.
+
+    That is where it is a fact whose names never came again, and may be those of the columns; or names the columns, and one of them came again.
+    """
+    names = [layout.first[number] for number in layout.columns.numbers[:3] if number is not None]
+    header, rows, again = layout.columns.header, 0, False
     for batch in batches:
         columns: list[Any] = [batch.head, batch.relation, batch.tail]
-        if not rows and len(batch):
-            alone = [column[0].as_py() for column in columns] == names
+        if not header and not rows and len(batch):
+            again = [column[0].as_py() for column in columns] != names  # it was left out: nothing is known of it
             columns = [column[1:] for column in columns]
-        alone = alone and not come_again(names, columns)
+        again = again or come_again(names, columns)
         rows += len(batch)
         yield batch
-    if alone and rows >= FEWEST_ROWS:
-        tally.warnings.append(never_again([shown(name) for name in names], "read it again with --header"))
+    told = [shown(name) for name in names]
+    if header and again:
+        tally.warnings.append(again_below(told, "read it again with --no-header"))
+    if not header and not again and rows >= FEWEST_ROWS:
+        tally.warnings.append(never_again(told, "read it again with --header"))
 
 
 def _parsed(text: CheckedText, layout: _Text, tally: Tally, options: ReadOptions) -> Iterator[pa.RecordBatch]:

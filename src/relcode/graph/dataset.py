@@ -232,12 +232,18 @@ def _without_header(table: pa.Table, path: Path) -> tuple[pa.Table, list[str]]:
     """Leave out a first line that names the columns, by the same words as in ``relcode import``; and say what was decided, or suspected."""
     (first,), rest = names_of(table.slice(0, 1)), table.slice(1)
     roles, again = roles_in(first), f"make a dataset of it with relcode import {path} --out DATASET"
+    repeated = come_again(first, rest.columns)
     if not roles:
-        alone = len(table) >= FEWEST_ROWS and not come_again(first, rest.columns)
+        alone = len(table) >= FEWEST_ROWS and not repeated
         return table, [f"{path.name}: {never_again(first, f'{again} --header')}"] if alone else []
+    if repeated:
+        told = f"the first line ({', '.join(first)}) could name the columns, but a name comes again in its column: it is read as a fact"
+        return table, [f"{path.name}: {told}; if it is none, {again} --header"]
     if not len(rest):
         raise DataError(f"{path}: no facts after its first line, which names the columns ({', '.join(first)})")
-    note = f"{path.name}: the first line names the columns ({', '.join(first)}) and is left out; if it is a fact, {again} --no-header"
+    names = ", ".join(first[roles[role]] for role in ROLES)
+    order = "" if [roles[role] for role in ROLES] == [0, 1, 2] else f"; head, relation, tail are {names}"
+    note = f"{path.name}: the first line names the columns ({', '.join(first)}) and is left out{order}; if it is a fact, {again} --no-header"
     return pa.table([rest.column(roles[role]) for role in ROLES], schema=table.schema), [note]
 
 

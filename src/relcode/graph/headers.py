@@ -43,6 +43,11 @@ def come_again(names: Sequence[str], columns: Sequence[Any]) -> bool:
     return any(pc.any(pc.equal(column, name), min_count=0).as_py() for name, column in in_order)
 
 
+def again_below(names: Sequence[str], how: str) -> str:
+    """Say that a first row taken for the names of columns may be a fact; ``how`` says what to do then."""
+    return f"the first row ({', '.join(names)}) is taken for the names of the columns, but a name comes again in its column; if it is a fact, {how}"
+
+
 def never_again(names: Sequence[str], how: str) -> str:
     """Say that the first row may be no fact; ``how`` says what to do then."""
     return f"the first row ({', '.join(names)}) is read as a fact, but none of its names comes again in its column; if they name the columns, {how}"

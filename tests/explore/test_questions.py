@@ -96,6 +96,21 @@ def test_questions_and_facts_are_read_from_standard_input(monkeypatch: pytest.Mo
         read_named_facts(small_model(), "-")
 
 
+def test_a_header_of_facts_to_score_is_left_out_unless_it_names_a_known_relation(tmp_path: Path) -> None:
+    file, said = tmp_path / "facts.tsv", []
+    file.write_text("tail\thead\trelation\nb\ta\tr\n", encoding="utf-8")
+    assert read_named_facts(small_model(), file, said.append) == [("a", "r", "b")] and "names the columns (tail, head, relation)" in said[0]
+    file.write_text("head\trelation\ttail\na\tr\tb\na\tq\tb\n", encoding="utf-8")
+    with pytest.raises(UnknownName, match="line 3: unknown relation 'q'"):
+        read_named_facts(small_model(), file)
+    model = small_model()
+    model.dataset = replace(model.dataset, relations=Vocab(["r", "type"], "relation"))
+    model.names = Names(model.dataset)
+    file.write_text("object\ttype\ta\na\tr\tb\n", encoding="utf-8")
+    with pytest.raises(UnknownName, match="line 1: unknown entity 'object'"):
+        read_named_facts(model, file)
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "nt"])
 def test_facts_come_in_every_form_that_import_reads(tmp_path: Path, form: str) -> None:
     model, file, said = small_model(), tmp_path / f"facts.{form}", []

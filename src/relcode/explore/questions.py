@@ -17,6 +17,7 @@ from relcode.explore.records import Answer, Answers, RelationAnswer
 from relcode.formats.reading import ReadOptions, Tally
 from relcode.formats.sources import Source, form_of, read_source
 from relcode.graph.facts import facts_from_blocks, names_of, read_facts
+from relcode.graph.headers import roles_in
 from relcode.graph.lines import Block, read_blocks, split_blocks
 
 STANDARD_INPUT = "-"
@@ -119,14 +120,18 @@ def read_named_facts(model: Model, source: str | Path, say: Callable[[str], None
     Tab-separated text is read as it is; every other form that ``relcode import`` reads (CSV, Parquet, Arrow, RDF) as it does there. ``say`` hears
     what was guessed or left out.
     """
-    form, unit = None if str(source) == STANDARD_INPUT else _other_form(Path(source)), "line"
+    form, unit, first = None if str(source) == STANDARD_INPUT else _other_form(Path(source)), "line", 1
     if form is not None:
         facts, unit = _facts_in(model, Path(source), form, say), "fact"
     elif str(source) == STANDARD_INPUT:
         facts = list(names_of(facts_from_blocks(split_blocks(sys.stdin.buffer, _called(source)), _called(source))))
     else:
         facts = list(names_of(read_facts(Path(source))))
-    for number, (head, relation, tail) in enumerate(facts, start=1):
+    roles = roles_in(facts[0]) if form is None and facts else {}
+    if len(facts) > 1 and roles and facts[0][1] not in model.dataset.relations:
+        say(f"the first line names the columns ({', '.join(facts[0])}) and is left out")
+        facts, first = [(row[roles["head"]], row[roles["relation"]], row[roles["tail"]]) for row in facts[1:]], 2
+    for number, (head, relation, tail) in enumerate(facts, start=first):
         with _located(source, number, unit):
             model.names.entity(head)
             model.names.relation(relation)

@@ -51,8 +51,8 @@ def telling_words(
 
     With p(w) the part of the shares that lies on relations with the form w, and q(w) the ``part`` of all relations that have it, the next word is
     the form with the largest p ln(p/q): frequent here and rare elsewhere. The relations it stands for then weigh half, so that the word after it
-    tells of others rather than the same again. A form counts from two of ``relation_X`` and 15 % of the shares on, or a mixed dimension had a name
-    of a few of its relations; of a word one form is taken; words that tell less than a fifth of what the first tells are left out.
+    tells of others rather than the same again. A form counts from two of ``relation_X`` and 15 % of the shares on: no mixed dimension is named
+    after a few of its relations; of a word one form is taken; words that tell less than a fifth of what the first tells are left out.
     """
     weight_X, total = list(share_X), math.fsum(share_X)
     holders: dict[str, set[int]] = defaultdict(set)

@@ -29,8 +29,8 @@ def calibrate(
 ) -> None:
     """Calibrate probabilities on valid and measure them on test.
 
-    Keeps them with the run, so that predict, score and suggest show them; where its folder cannot be written, it says so. Prints what they are
-    calibrated against, the expected calibration error before and after, and the reliability picture.
+    Keeps them with the run, so that predict, score and suggest show them. Prints what they are calibrated on, the expected calibration error before
+    and after, and the reliability picture; then, where the run's folder cannot be written, it ends with an error.
     """
     from relcode.explore.model import Model
     from relcode.explore.probability import FILE, store_calibration

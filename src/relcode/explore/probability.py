@@ -121,16 +121,6 @@ def store_calibration(model: Model, found: Calibration) -> None:
     model.__dict__["calibration"] = found  # what the model had looked up before is out of date
 
 
-def keep_calibration(model: Model, found: Calibration) -> str:
-    """Make a calibration the model's, and keep it with the run if its folder can be written; return a few words on that."""
-    try:
-        store_calibration(model, found)
-    except OutputError as error:
-        model.__dict__["calibration"] = found
-        return f"not kept ({error})"
-    return f"kept in {model.folder / FILE}"
-
-
 def _measure(model: Model, calibrators: Calibrators, memory: int | str | None) -> Measured:
     """Compare with the test split, in a population gathered as that of valid was."""
     tested = population(_finder(model, ("train", "valid"), memory), model.dataset.train, model.dataset.test, calibrators)
@@ -263,7 +253,12 @@ def ensure_calibration(model: Model, memory: int | str | None = None) -> str:
         found = calibrate(model, memory, store=False)
     except (MissingExtra, DataError) as error:
         return f"no probabilities, only scores: {error}"
-    return f"calibrated on the valid split, once; {keep_calibration(model, found)} (relcode calibrate shows how well it fits)"
+    try:
+        store_calibration(model, found)
+    except OutputError as error:
+        model.__dict__["calibration"] = found
+        return f"calibrated on the valid split, and not kept ({error})"
+    return f"calibrated on the valid split, once; kept in {model.folder / FILE} (relcode calibrate shows how well it fits)"
 
 
 def how_to_calibrate(folder: Path) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from relcode.model import softmax
 from relcode.model.softmax import compare_at_once, full_softmax, path_backward, path_forward, question_gradients, sampled_softmax
+from relcode.ops.room import Room
 from relcode.ops.tiles import PlainTiles
 
 E, D, S = 5, 3, 4
@@ -180,4 +181,46 @@ def test_a_table_made_a_few_rows_at_a_time_is_the_same(monkeypatch: pytest.Monke
     monkeypatch.setattr(softmax, "LEAST_ROWS", 3)
     parts = full_softmax(query, vector, answer, weight)
     for one, other in ((whole.loss_B, parts.loss_B), (whole.query_BD, parts.query_BD), (whole.candidate_KD, parts.candidate_KD)):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_large_table_of_16_bits_is_the_table_up_to_their_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 9 bits of significand: a score of about 4 is off by 2^-7 at most, its share by as much of itself.
+    query, vector = random(40, 16).float(), random(90, 16).float()
+    answer, weight = torch.randint(90, (40, 2), generator=generator()), torch.rand(40, 2, generator=generator())
+    exact = full_softmax(query, vector, answer, weight)
+    monkeypatch.setattr(softmax, "CACHED_VECTORS", 0)
+    monkeypatch.setattr(softmax, "rough_type", lambda device: torch.bfloat16)
+    rough = full_softmax(query, vector, answer, weight)
+    for one, other in ((rough.loss_B, exact.loss_B), (rough.query_BD, exact.query_BD), (rough.candidate_KD, exact.candidate_KD)):
+        assert one.dtype == torch.float32 and not torch.equal(one, other), "that it is made of 16 bits can be seen"
+        assert float((one - other).abs().max()) < 0.02 * float(other.abs().max())
+    assert torch.equal(rough.answer_BMD, exact.answer_BMD)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "unit", "expected"),
+    [
+        (torch.float32, torch.bfloat16, torch.bfloat16),
+        (torch.float32, None, torch.float32),
+        (torch.float64, torch.bfloat16, torch.float64),
+    ],
+)
+def test_tables_of_16_bits_are_made_where_a_processor_multiplies_them(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, unit: torch.dtype | None, expected: torch.dtype
+) -> None:
+    monkeypatch.setattr(softmax, "rough_type", lambda device: unit)
+    assert softmax.table_type(torch.zeros(1, 1, dtype=dtype)) == expected
+
+
+def test_a_large_table_without_rounding_is_the_table_and_its_memory_can_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, vector = random(7, D), random(E, D)
+    answer, weight = torch.randint(E, (7, 2), generator=generator()), torch.rand(7, 2, dtype=torch.float64, generator=generator())
+    weight[2] = 0  # padding
+    small = full_softmax(query, vector, answer, weight)
+    monkeypatch.setattr(softmax, "CACHED_VECTORS", 0)
+    room = Room()
+    full_softmax(query * 3, vector * 2, answer, weight, room)  # another step before it
+    large = full_softmax(query, vector, answer, weight, room)
+    for one, other in ((small.loss_B, large.loss_B), (small.query_BD, large.query_BD), (small.candidate_KD, large.candidate_KD)):
         torch.testing.assert_close(one, other)

@@ -18,6 +18,7 @@ from relcode.model.parameters import Parameters
 from relcode.ops.diagonal import whole
 from relcode.ops.workers import torch_alone
 from relcode.sampling.questions import PathTiles, QuestionBatch
+from relcode.training import softmax_step
 from relcode.training.advance import advance, initial_state, make_trainer
 from relcode.training.fit import fit_settings
 from relcode.training.softmax_step import take_softmax_step
@@ -74,7 +75,11 @@ def path_loss(head_ED: Tensor, tail_ED: Tensor, matrix_SDD: Tensor, paths: PathT
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("path_weight", [0.0, 0.3])
 @pytest.mark.parametrize("block", [0, 2])
-def test_a_step_is_autograd_and_adagrad(family: Dataset, shared: bool, path_weight: float, block: int) -> None:
+@pytest.mark.parametrize("large_matrix", [1, 1 << 60])
+def test_a_step_is_autograd_and_adagrad(
+    family: Dataset, monkeypatch: pytest.MonkeyPatch, shared: bool, path_weight: float, block: int, large_matrix: int
+) -> None:
+    monkeypatch.setattr(softmax_step, "LARGE_MATRIX", large_matrix)  # from which matrices move one by one
     changes = {"model__shared": shared, "model__block": block, "softmax__path_weight": path_weight, "softmax__path_tiles": 4}
     settings, parameters, batch = prepared(family, **changes)
     before = snapshot(parameters)

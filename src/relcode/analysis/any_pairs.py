@@ -12,7 +12,6 @@ three times as fast may do so, and the pairs found are the same: what reaches th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,17 +23,9 @@ from relcode.analysis.found_pairs import NEVER, Best, Search
 if TYPE_CHECKING:
     from relcode.analysis.best_pairs import PairFinder
 
-ROUGH = torch.bfloat16
 ROUNDING = {torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53}  # u: the largest error of a number, as a share of it
 FIRST_PART = 32  # of a block's heads that are looked at first
 FLOAT_SUMS = 2.0**-24  # rounding of the sums, which are kept in float32 or better
-
-
-@cache
-def rough_type(device: str) -> torch.dtype | None:
-    """Return the type that the first look's products are done in, None for the model's own: bfloat16 where the processor multiplies it."""
-    told: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)() if device == "cpu" else {}  # earlier versions of torch do not tell
-    return ROUGH if any(told.get(name) for name in ("avx512_bf16", "amx_bf16")) else None
 
 
 class AnyPairs:

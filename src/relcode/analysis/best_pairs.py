@@ -17,13 +17,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from relcode.analysis.any_pairs import AnyPairs, rough_type
+from relcode.analysis.any_pairs import AnyPairs
 from relcode.analysis.candidates import Candidates
 from relcode.analysis.evidence import BLOCK_NUMBERS, check_totals, log_share, log_sum_exp, log_totals
 from relcode.analysis.found_pairs import NEVER, Best, Pairs, Search, Shifts, order
 from relcode.graph.known import KnownAnswers
 from relcode.model.score import Scorer
-from relcode.ops.precision import full_precision
+from relcode.ops.precision import full_precision, rough_type
 
 LOWEST = -1e30  # of what is not struck out
 FIRST_TAILS = 64  # whose own question is asked first, where heads are given; then twice as many

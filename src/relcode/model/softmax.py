@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from relcode.ops.precision import rough_type
+from relcode.ops.room import Room
 from relcode.ops.softmax import softmax_
 from relcode.ops.tiles import PlainTiles
 from relcode.ops.workers import both
@@ -49,7 +51,7 @@ class AnswerGradients:
         return AnswerGradients(self.loss_B[which], self.query_BD[which], self.candidate_KD, self.answer_BMD[which])
 
 
-def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> AnswerGradients:
+def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor, room: Room | None = None) -> AnswerGradients:
     """Return the gradients of Σ_b (n_b ln Σ_e exp(q_b v_e) − Σ_a w_a q_b v_a), n_b = Σ_a w_a, over all entities e.
 
     The table of scores is large and is passed over as seldom as can be: weights are applied to its products, not to itself. On the CPU padding is
@@ -59,7 +61,11 @@ def full_softmax(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_
         loss_B, gradient_BD, candidate_ED = compare_at_once(query_BD, vector_ED, answer_BM, weight_BM)
     else:
         asked_X = (weight_BM != 0).any(1).nonzero()[:, 0]
-        loss_X, gradient_XD, candidate_ED = _compare_on_two_cores(query_BD[asked_X], vector_ED, answer_BM[asked_X], weight_BM[asked_X])
+        asked = query_BD[asked_X], vector_ED, answer_BM[asked_X], weight_BM[asked_X]
+        if vector_ED.numel() <= CACHED_VECTORS:
+            loss_X, gradient_XD, candidate_ED = _compare_from_caches(*asked)
+        else:
+            loss_X, gradient_XD, candidate_ED = compare_large(*asked, Room() if room is None else room)
         loss_B = query_BD.new_zeros(len(query_BD)).index_copy_(0, asked_X, loss_X)
         gradient_BD = torch.zeros_like(query_BD).index_copy_(0, asked_X, gradient_XD)
     return AnswerGradients(loss_B, gradient_BD, candidate_ED, -weight_BM[..., None] * query_BD[:, None])
@@ -80,27 +86,25 @@ def compare_at_once(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weig
     return loss_B, gradient_BD, (share_BE.T @ (count_B1 * query_BD))[:E]
 
 
-def _compare_on_two_cores(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what :func:`_compare` does; of a large table each core, where there are two, makes one half."""
-    if vector_ED.numel() > CACHED_VECTORS or len(query_BD) * vector_ED.numel() < WORTH_SHARING:
-        return _compare(query_BD, vector_ED, answer_BM, weight_BM)
+def _compare_from_caches(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what :func:`compare_at_once` does; of a large table each core, where there are two, makes one half."""
+    if len(query_BD) * vector_ED.numel() < WORTH_SHARING:
+        return _compare_by_rows(query_BD, vector_ED, answer_BM, weight_BM)
     middle = (len(query_BD) + 1) // 2
 
     def half(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
-        return _compare(query_BD[rows], vector_ED, answer_BM[rows], weight_BM[rows])
+        return _compare_by_rows(query_BD[rows], vector_ED, answer_BM[rows], weight_BM[rows])
 
     (loss_X, gradient_XD, candidate_ED), (loss_Y, gradient_YD, other_ED) = both(lambda: half(slice(middle)), lambda: half(slice(middle, None)))
     return torch.cat([loss_X, loss_Y]), torch.cat([gradient_XD, gradient_YD]), candidate_ED.add_(other_ED)
 
 
-def _compare(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _compare_by_rows(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return what :func:`compare_at_once` does, of a few queries at a time, whose tables lie in the same memory.
 
     The logarithm of the sum is the largest score less the logarithm of its share (which is at least 1/E).
     """
-    rows = max(1, len(query_BD))
-    if vector_ED.numel() <= CACHED_VECTORS:
-        rows = max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
+    rows = max(LEAST_ROWS, CACHED // max(1, len(vector_ED)))
     tables = [query_BD.new_empty(min(rows, len(query_BD)), len(vector_ED)) for _ in range(2)]
     total_B, gold_BM, mean_BD = query_BD.new_empty(len(query_BD)), torch.empty_like(weight_BM), torch.empty_like(query_BD)
     count_B1 = weight_BM.sum(1, keepdim=True)
@@ -118,6 +122,28 @@ def _compare(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: 
     assert candidate_ED is not None, "there is a block, if only an empty one"
     loss_B = count_B1[:, 0] * total_B - (weight_BM * gold_BM).sum(1)
     return loss_B, count_B1 * mean_BD - torch.einsum("bm,bmd->bd", weight_BM, vector_ED[answer_BM]), candidate_ED
+
+
+def table_type(vector_ED: Tensor) -> torch.dtype:
+    """Return the type of the numbers of a large table on the CPU."""
+    return (rough_type("cpu") if vector_ED.dtype == torch.float32 else None) or vector_ED.dtype
+
+
+def compare_large(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor, room: Room) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what :func:`compare_at_once` does, from a table that is larger than the caches, in memory that is kept from step to step.
+
+    It has numbers of 16 bits where the processor multiplies them: products and passes take half of the time or less, and training's own noise is far
+    larger than their rounding. Sums are kept in 32 bits, and what belongs to answers is exact.
+    """
+    kind = table_type(vector_ED)
+    asked_BD, rough_ED, table = query_BD.to(kind), vector_ED.to(kind), (len(query_BD), len(vector_ED))
+    score_BE = torch.mm(asked_BD, rough_ED.T, out=room.take("scores", table, asked_BD))
+    share_BE = torch.softmax(score_BE, 1, out=room.take("shares", table, asked_BD))
+    total_B = score_BE.amax(1).to(query_BD) - share_BE.amax(1).to(query_BD).log()
+    count_B1, gold_BMD = weight_BM.sum(1, keepdim=True), vector_ED[answer_BM]
+    loss_B = count_B1[:, 0] * total_B - torch.einsum("bm,bd,bmd->b", weight_BM, query_BD, gold_BMD)
+    gradient_BD = count_B1 * (share_BE @ rough_ED).to(query_BD) - torch.einsum("bm,bmd->bd", weight_BM, gold_BMD)
+    return loss_B, gradient_BD, (share_BE.T @ (count_B1 * query_BD).to(kind)).to(query_BD)
 
 
 def sampled_softmax(query_BD: Tensor, candidate_KD: Tensor, answer_BMD: Tensor, weight_BM: Tensor, num_entities: int) -> AnswerGradients:

@@ -35,6 +35,13 @@ def is_exact(precision: str) -> bool:
 
 
 @functools.cache
+def rough_type(device: str) -> torch.dtype | None:
+    """Return the type with which products that need few digits are fastest, None for their own: bfloat16 where a CPU multiplies it."""
+    told: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)() if device == "cpu" else {}  # earlier versions of torch do not tell
+    return torch.bfloat16 if any(told.get(name) for name in ("avx512_bf16", "amx_bf16")) else None
+
+
+@functools.cache
 def onednn_is_exact() -> bool:
     """Say whether "medium" is worth asking for on this processor, and loses nothing."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _is_amd() and is_exact("medium")

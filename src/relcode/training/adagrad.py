@@ -18,8 +18,11 @@ BLOCK = 512  # rows that are moved together on the CPU, few enough to stay in th
 
 def adagrad_(value: Tensor, square: Tensor, gradient: Tensor, rate: Tensor) -> None:
     """Move all of ``value`` against its gradient, in place."""
-    square.addcmul_(gradient, gradient)
-    value.addcdiv_(gradient * -rate, square.sqrt().add_(EPSILON))
+    if value.device.type == "cpu":
+        climb_once_(value, square, gradient, -float(rate))
+    else:
+        square.addcmul_(gradient, gradient)
+        value.addcdiv_(gradient * -rate, square.sqrt().add_(EPSILON))
 
 
 def adagrad_rows_(value_R: Tensor, square_R: Tensor, index_X: Tensor, gradient_X: Tensor, rate: Tensor) -> None:

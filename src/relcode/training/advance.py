@@ -84,7 +84,7 @@ class Stepper:
         settings = self.settings if speaks else self.quiet
         assert self.batch is not None, "there is a batch before the first step"
         if isinstance(self.batch, QuestionBatch):
-            result = take_softmax_step(self.parameters, self.batch, settings, self.anneal, self.generator)
+            result = take_softmax_step(self.parameters, self.batch, settings, self.anneal, self.generator, self.room)
         else:
             result = take_step(self.parameters, self.batch, self.noise, settings, self.anneal, self.generator, self.room)
         self.totals += torch.stack([result.loss, result.edges, result.coder_loss])

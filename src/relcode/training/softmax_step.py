@@ -19,6 +19,7 @@ from relcode.model.softmax import (
 )
 from relcode.ops.diagonal import outer
 from relcode.ops.outer import climb_outer_
+from relcode.ops.room import Room
 from relcode.ops.rows import row_counts
 from relcode.ops.tiles import tiles_of
 from relcode.ops.triton import has_kernels
@@ -28,13 +29,15 @@ from relcode.training.adagrad import adagrad_, adagrad_rows_
 from relcode.training.coder import CoderTurn, move_and_speak_
 from relcode.training.step import StepResult
 
+LARGE_MATRIX = 1 << 15  # numbers of a matrix from which a CPU moves matrices one by one, and keeps no table of all their gradients
+
 
 class Gathered:
     """The gradients of a step as they come in: rows of vectors, tiles of matrices, and all candidates at once."""
 
-    def __init__(self, parameters: Parameters, candidate_K: Tensor | None) -> None:
+    def __init__(self, parameters: Parameters, candidate_K: Tensor | None, room: Room | None) -> None:
         """Begin with nothing; ``candidate_K`` are the entities drawn, None for all."""
-        self.parameters, self.candidate_K = parameters, candidate_K
+        self.parameters, self.candidate_K, self.room = parameters, candidate_K, room
         self.head: list[tuple[Tensor, Tensor]] = []
         self.tail: list[tuple[Tensor, Tensor]] = []
         self.matrix: list[tuple[Tensor, Tensor, Tensor]] = []  # relations of tiles, and the two factors of their direction
@@ -44,7 +47,7 @@ class Gathered:
         """Weigh all queries of the step against the candidates, keeping what goes to these."""
         tail_ED = self.parameters.tails
         if self.candidate_K is None:
-            found = full_softmax(query_BD, tail_ED, answer_BM, weight_BM)
+            found = full_softmax(query_BD, tail_ED, answer_BM, weight_BM, self.room)
         else:
             found = sampled_softmax(query_BD, tail_ED[self.candidate_K], tail_ED[answer_BM], weight_BM, len(tail_ED))
         self.candidate_KD = found.candidate_KD
@@ -77,7 +80,7 @@ class Gathered:
         """Move the matrices against what was gathered: by a kernel that sums and moves in one pass, or tile by tile where there is none."""
         matrix_SDD, square_SDD = self.parameters.matrix_SDD, self.parameters.matrix_square_SDD
         assert square_SDD is not None
-        if matrix_SDD.is_cuda and has_kernels():
+        if has_kernels() if matrix_SDD.is_cuda else matrix_SDD[0].numel() >= LARGE_MATRIX:
             relation_X = torch.cat([relation_T[:, None].expand(left_TYD.shape[:2]).flatten() for relation_T, left_TYD, _ in self.matrix])
             left_XD, right_XD = (torch.cat([tile[side].flatten(0, 1) for tile in self.matrix]) for side in (1, 2))
             climb_outer_(matrix_SDD, square_SDD, relation_X, left_XD, right_XD, -rate)
@@ -96,18 +99,20 @@ class Gathered:
             adagrad_rows_(vector_ED, square_ED, entity_X, gradient_XD, rate)
 
 
-def take_softmax_step(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> StepResult:
-    """Move the parameters, in place, by one batch; ``anneal`` scales every rate."""
+def take_softmax_step(
+    parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator, room: Room | None = None
+) -> StepResult:
+    """Move the parameters, in place, by one batch; ``anneal`` scales every rate, and ``room`` is memory kept from one step to the next."""
     turn = None
     if settings.model.autoencoder:
         assert settings.coder.every is not None, "fit_settings fills this in"
         count_S = row_counts(batch.relation_T, batch.weight_TWM.sum((1, 2)), len(parameters.matrix_SDD))
         turn = CoderTurn(parameters, count_S, settings, batch.head_TW.numel() / settings.coder.every, anneal, generator)
-    loss, coder_loss = move_and_speak_(lambda: _ask_(parameters, batch, settings, anneal, generator), turn, anneal.device)
+    loss, coder_loss = move_and_speak_(lambda: _ask_(parameters, batch, settings, anneal, generator, room), turn, anneal.device)
     return StepResult(loss, batch.weight_TWM.sum(), coder_loss)
 
 
-def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator) -> Tensor:
+def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anneal: Tensor, generator: torch.Generator, room: Room | None) -> Tensor:
     """Move vectors and matrices, in place, by the questions and paths of a batch; return the loss of the questions."""
     softmax = settings.softmax
     assert softmax.penalty is not None and softmax.image_share is not None, "fit_settings fills these in"
@@ -115,7 +120,7 @@ def _ask_(parameters: Parameters, batch: QuestionBatch, settings: Settings, anne
     drawn = None
     if softmax.candidates is not None:
         drawn = torch.randint(len(parameters.head_ED), (softmax.candidates,), generator=generator, device=batch.head_TW.device)
-    gathered = Gathered(parameters, drawn)
+    gathered = Gathered(parameters, drawn, room)
     tiles = tiles_of(parameters.matrix_SDD, batch.relation_T)
     head_TWD = parameters.head_ED[batch.head_TW]
     query_TWD = tiles.product(head_TWD)

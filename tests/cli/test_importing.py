@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,13 +68,25 @@ def test_split_by_share_and_by_time(relcode: Command, tmp_path: Path) -> None:
     assert "split by year: train from 2000" in done.out
 
 
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="this system has no /dev/stdin")
+def test_a_dash_is_standard_input(tmp_path: Path) -> None:
+    def piped(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "relcode", "import", "-", "--no-split", "--out", str(tmp_path / "made"), *options]
+        return subprocess.run(command, input="Ada,parent,Bea\nBea,parent,Cleo\n", capture_output=True, text=True, check=False)
+
+    refused = piped()
+    assert refused.returncode == 2 and "say what it holds with --format" in refused.stderr and not (tmp_path / "made").exists()
+    done = piped("--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert len(load_dataset(tmp_path / "made").train) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["import", "ring.csv", "--out", "d"], "say with --head, --relation and --tail which are meant"),
         (["import", "ring.csv", "--out", "here"], "here exists already"),
         (["import", "none.csv", "--out", "d"], "none.csv: no such file"),
-        (["import", "-", "--out", "d"], "standard input is called /dev/stdin"),
         (["import", "ring.csv", "--out", "d", "--tail", "too"], "no column 'too': did you mean 'to'"),
         (["import", "ring.csv"], "Missing option '--out'"),
         (["import", "ring.csv", "--out", "d", "--most", "plenty"], "write an amount such as 2GB"),

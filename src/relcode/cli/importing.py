@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from relcode.formats.importing import ImportSummary, SourceSummary
 
 SourcesArgument = Annotated[
-    list[str], typer.Argument(metavar="SOURCE...", help="Files, folders or names of datasets; several are read as one.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...", help="Files, folders or names of datasets, - for standard input; several are read as one.", show_default=False
+    ),
 ]
 OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="DATASET", help="The folder to write; it must not exist.", show_default=False)]
 NameOption = Annotated[str | None, typer.Option("--name", help="What to call the dataset.")]

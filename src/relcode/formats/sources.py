@@ -45,9 +45,8 @@ class Source:
 
 
 def find_sources(where: str | Path, options: ReadOptions) -> list[Source]:
-    """Return the files that a source stands for: a file, a folder, or the name of a dataset."""
-    if str(where) == "-":
-        raise DataError("-: standard input is called /dev/stdin here; say what it holds with --format")
+    """Return the files that a source stands for: a file, a folder, the name of a dataset, or - for standard input."""
+    where = "/dev/stdin" if str(where) == "-" else where
     try:
         path = resolve(where).path
     except UnknownName:

@@ -220,7 +220,9 @@ def test_a_large_table_without_rounding_is_the_table_and_its_memory_can_be_used_
     small = full_softmax(query, vector, answer, weight)
     monkeypatch.setattr(softmax, "CACHED_VECTORS", 0)
     room = Room()
-    full_softmax(query * 3, vector * 2, answer, weight, room)  # another step before it
+    earlier = full_softmax(query * 3, vector * 2, answer, weight, room)
+    kept, place = earlier.candidate_KD.clone(), room.take("scores", (1, 1), query).data_ptr()
     large = full_softmax(query, vector, answer, weight, room)
+    assert room.take("scores", (1, 1), query).data_ptr() == place and torch.equal(earlier.candidate_KD, kept)
     for one, other in ((small.loss_B, large.loss_B), (small.query_BD, large.query_BD), (small.candidate_KD, large.candidate_KD)):
         torch.testing.assert_close(one, other)

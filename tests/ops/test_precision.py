@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from relcode.ops import precision
-from relcode.ops.precision import full_precision, is_exact, onednn_is_exact, training_precision
+from relcode.ops.precision import full_precision, is_exact, onednn_is_exact, rough_type, training_precision
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -95,3 +95,20 @@ def test_the_last_of_several_threads_puts_back_what_the_first_found(before: str,
     assert torch.get_float32_matmul_precision() == inside, "the second still needs it"
     second.__exit__(None, None, None)
     assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize(
+    ("told", "device", "expected"),
+    [
+        ({"avx512_bf16": True}, "cpu", torch.bfloat16),
+        ({"amx_bf16": True}, "cpu", torch.bfloat16),
+        ({"avx512_f": True, "avx512_bf16": False}, "cpu", None),
+        ({}, "cpu", None),
+        ({"avx512_bf16": True}, "cuda", None),
+    ],
+)
+def test_few_digits_are_for_cpus_that_multiply_bfloat16(
+    monkeypatch: pytest.MonkeyPatch, told: dict[str, bool], device: str, expected: torch.dtype | None
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: told, raising=False)
+    assert rough_type.__wrapped__(device) == expected

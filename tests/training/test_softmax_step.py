@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from relcode.graph.dataset import Dataset
 from relcode.model import softmax
 from relcode.model.parameters import Parameters
 from relcode.ops.diagonal import whole
+from relcode.ops.room import Room
 from relcode.ops.workers import torch_alone
 from relcode.sampling.questions import PathTiles, QuestionBatch
 from relcode.training import softmax_step
@@ -121,7 +123,8 @@ def test_a_step_in_halves_is_the_whole_step_and_its_bits_do_not_depend_on_thread
     ended = []
     for least, side_by_side in ((1 << 60, False), (1, False), (1, True)):
         settings, parameters, batch = prepared(family, **{"softmax__path_tiles": 3, "coder__every": 8.0, **changes})
-        monkeypatch.setattr(softmax, "WORTH_SHARING", least)
+        for module in (softmax, softmax_step):
+            monkeypatch.setattr(module, "WORTH_SHARING", least)
         with torch_alone() if side_by_side else nullcontext():
             result = take_softmax_step(parameters, batch, settings, torch.tensor(0.5), torch.Generator().manual_seed(2))
         ended.append((result, snapshot(parameters)))
@@ -179,3 +182,16 @@ def test_a_nan_shows_in_the_loss(family: Dataset) -> None:
     settings, parameters, batch = prepared(family)
     parameters.head_ED[int(batch.head_TW[0, 0])] = math.nan
     assert not math.isfinite(float(take_softmax_step(parameters, batch, settings, torch.ones(()), torch.Generator()).loss))
+
+
+def test_memory_kept_by_the_stepper_reaches_the_table(family: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def spy(*parts: Any) -> softmax.AnswerGradients:
+        asked.append(parts[-1])
+        return softmax.full_softmax(*parts)
+
+    monkeypatch.setattr(softmax_step, "full_softmax", spy)
+    trainer = make_trainer(family, fit_settings(small("default", **PLAIN), family), CPU)
+    advance(initial_state(family, trainer.settings, CPU), 2, trainer, 10)
+    assert isinstance(asked[0], Room) and asked[0] is asked[1]

@@ -132,8 +132,9 @@ def table_type(vector_ED: Tensor) -> torch.dtype:
 def compare_large(query_BD: Tensor, vector_ED: Tensor, answer_BM: Tensor, weight_BM: Tensor, room: Room) -> tuple[Tensor, Tensor, Tensor]:
     """Return what :func:`compare_at_once` does, from a table that is larger than the caches, in memory that is kept from step to step.
 
-    It has numbers of 16 bits where the processor multiplies them: products and passes take half of the time or less, and training's own noise is far
-    larger than their rounding. Sums are kept in 32 bits, and what belongs to answers is exact.
+    It has numbers of 16 bits where the processor multiplies them: products and passes take half of the time or less. Sums are kept in 32 bits and
+    scores of answers are exact, but shares of entities are not: where answers are all but certain, what is left of a gradient is rounding, and a loss
+    may come out a little below 0.
     """
     kind = table_type(vector_ED)
     asked_BD, rough_ED, table = query_BD.to(kind), vector_ED.to(kind), (len(query_BD), len(vector_ED))

@@ -29,9 +29,12 @@ def plain_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor
 def climb_once_(value: Tensor, square: Tensor, ascent: Tensor, rate: float) -> None:
     """Take Adagrad's step along ``ascent``, in place, in one pass over memory: a third of the time of one pass for each operation.
 
-    torch has it as part of its optimiser; it counts steps from 1, and without decay the count changes nothing.
+    torch has it as part of its optimiser; it counts steps from 1, and without decay the count changes nothing. It walks memory as it lies.
     """
-    torch._fused_adagrad_([value], [ascent], [square], [torch.ones(())], lr=rate, lr_decay=0.0, weight_decay=0.0, eps=EPSILON, maximize=True)
+    assert value.is_contiguous() and square.is_contiguous(), "numbers would be paired with those of other places"
+    torch._fused_adagrad_(
+        [value], [ascent.contiguous()], [square], [torch.ones(())], lr=rate, lr_decay=0.0, weight_decay=0.0, eps=EPSILON, maximize=True
+    )
 
 
 def cpu_climb_outer_(value_SDD: Tensor, square_SDD: Tensor, relation_P: Tensor, x_PD: Tensor, y_PD: Tensor, rate: Tensor) -> None:
